@@ -93,7 +93,7 @@ pub(crate) struct SearchArgs {
     /// What to minimise: the time from start to end, or the largest memory in use on any device
     #[arg(long, value_enum, value_name = "WHAT", default_value = "runtime")]
     objective: ObjectiveChoice,
-    /// brkga, tuned-brkga, seeded-brkga, rank-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory
+    /// Method of the search: brkga, tuned-brkga, seeded-brkga, rank-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory
     /// or noisy-greedy-memory; tuned-brkga has the numbers that were best for the runtime of synthetic graphs, for --objective memory
     /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]

@@ -18,7 +18,7 @@ pub(crate) enum AnswerFormat {
 }
 
 /// The version of the JSON answers' keys: it changes when one of them changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 /// The command of this process, such as `embed eval`.
 static COMMAND: OnceLock<String> = OnceLock::new();
@@ -151,6 +151,28 @@ impl ReportArgs {
 /// Prints a warning whatever the flags.
 pub(crate) fn warning(text: &str) {
     to_stderr("warning", text);
+}
+
+/// Names and values in two columns.
+#[derive(Default)]
+pub(crate) struct Lines(Vec<(String, String)>);
+
+impl Lines {
+    /// One line more.
+    pub(crate) fn push(&mut self, name: &str, value: impl Display) {
+        self.0.push((name.to_owned(), value.to_string()));
+    }
+}
+
+impl Display for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let width = self.0.iter().map(|(name, _)| name.len()).max();
+        let width = width.unwrap_or(0);
+        for (name, value) in &self.0 {
+            writeln!(f, "{name:width$}  {value}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Prints an error, in every form of answer as text.

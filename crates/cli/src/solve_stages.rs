@@ -13,11 +13,13 @@ use shardgraph_device::{DeviceKind, Timer};
 use shardgraph_environments::baselines::max_degree_greedy;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
+use shardgraph_solver::problem::Problem;
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{ReducedSolution, Solution, check_cover};
+use shardgraph_solver::{ReducedSolution, Solution, check_cover, has_classical_search};
 
 use crate::duration;
 use crate::exit::BadInput;
+use crate::solve::Method;
 
 /// The flags of these stages.
 #[derive(Debug, Args)]
@@ -52,10 +54,10 @@ impl StageArgs {
         problem: &str,
         (deadline_of_processes, n_graphs): (Option<Timeout>, usize),
     ) -> anyhow::Result<()> {
-        let is_wanted = self.reduce || self.reduce_inside || self.compare || self.is_polished();
+        let is_wanted = self.reduce || self.reduce_inside || self.is_polished();
         if is_wanted && problem != "mvc" {
             let why = format!(
-                "--reduce, --reduce-inside, --local-search and --compare are for vertex covers (mvc), not for `{problem}`"
+                "--reduce, --reduce-inside and --local-search of --method policy are for vertex covers (mvc), not for `{problem}`"
             );
             return Err(BadInput(why).into());
         }
@@ -77,6 +79,53 @@ impl StageArgs {
             ))
             .into()),
         }
+    }
+
+    /// Refuses what is for the policy's own method, where another one is asked for.
+    pub(crate) fn check_search(&self, method: Method, problem: &Problem) -> anyhow::Result<()> {
+        let given = [
+            ("--reduce", self.reduce, "which reduces anyway"),
+            (
+                "--reduce-inside",
+                self.reduce_inside,
+                "which reduces anyway",
+            ),
+            (
+                "--local-search",
+                self.local_search.is_some(),
+                "whose length is --time-limit",
+            ),
+            (
+                "--local-search-seed",
+                self.local_search_seed.is_some(),
+                "whose seed is --seed",
+            ),
+        ];
+        if let Some((flag, _, how)) = given.iter().find(|(_, is_given, _)| *is_given) {
+            let why = format!(
+                "{flag} goes with --method policy: say that too, or leave it to --method {method}, {how}"
+            );
+            return Err(BadInput(why).into());
+        }
+        let needs_search = matches!(method, Method::Search | Method::Exact);
+        if needs_search && !has_classical_search(problem) {
+            let why = format!(
+                "--method {method}: no search is known for {}",
+                problem.title
+            );
+            return Err(BadInput(why).into());
+        }
+        Ok(())
+    }
+
+    /// Whether other methods are to be shown beside the answer.
+    pub(crate) fn compares(&self) -> bool {
+        self.compare
+    }
+
+    /// Steps of a local search, in place of its time.
+    pub(crate) fn search_steps(&self) -> Option<u64> {
+        self.local_search_steps
     }
 
     /// Whether the graph is to be reduced.
@@ -123,7 +172,7 @@ impl StageArgs {
 #[derive(Serialize)]
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
-    objective: usize,
+    pub(crate) objective: usize,
     pub(crate) seconds: f64,
     #[serde(flatten)]
     search: Option<SearchReport>,
@@ -177,7 +226,7 @@ impl Refined {
         let alone = &found.alone;
         Refined {
             cover: alone.cover.clone(),
-            stages: vec![Stage::new("rl", &alone.cover, alone.seconds)],
+            stages: vec![Stage::new("policy", &alone.cover, alone.seconds)],
             reduction: None,
             compare: None,
         }
@@ -193,7 +242,7 @@ pub(crate) fn refine(
     patience: Option<f64>,
 ) -> anyhow::Result<Refined> {
     let (alone, reduced) = (&found.alone, found.reduced.as_ref());
-    let mut stages = vec![Stage::new("rl", &alone.cover, alone.seconds)];
+    let mut stages = vec![Stage::new("policy", &alone.cover, alone.seconds)];
     let mut best = alone.cover.clone();
     let is_needed = args.is_polished() || args.compare;
     let whole = is_needed.then(|| adjacency.clone().into_graph());
@@ -360,7 +409,7 @@ impl Stage {
     /// What it is called in text.
     fn title(&self) -> &'static str {
         match self.name {
-            "rl" => "policy alone",
+            "policy" => "policy alone",
             "reduce_inside" => "policy with reductions inside",
             "reduce" => "reductions and policy",
             "polish" => "local search after it",

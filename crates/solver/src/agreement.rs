@@ -70,6 +70,7 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
         reduce_inside,
         communication,
         deadline: _,
+        cancelled: _,
         device,
     } = options;
     let text = format!(

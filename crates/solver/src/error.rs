@@ -48,6 +48,9 @@ pub enum ErrorKind {
     /// The input is right, but no answer came out; the payload says why and what to try.
     #[error("{0}")]
     NoAnswer(String),
+    /// The caller has ended the work before there was an answer ([`SolveOptions::cancelled`](crate::SolveOptions::cancelled)).
+    #[error("cancelled before there was an answer")]
+    Cancelled,
     /// An answer that failed its own check; the payload says where. This is a defect of the program.
     #[error("the answer failed its check, please report this: {0}")]
     Verification(String),

@@ -15,7 +15,7 @@ use shardgraph_shard::Partition;
 use crate::exchange::Exchange;
 use crate::residual::{Ranks, Residual};
 use crate::select::TopD;
-use crate::{Error, Select, TrainedPolicy};
+use crate::{Error, Select, SolveOptions, TrainedPolicy};
 
 /// What one rank needs to score the nodes of a residual graph.
 pub(crate) enum Scorer<'a> {
@@ -67,6 +67,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) n_nodes: u32,
     /// Rules that put nodes into the cover before the first step and after each, where they are wanted.
     pub(crate) inside: Option<Peeling>,
+    /// What says whether the episode is cancelled.
+    pub(crate) options: &'a SolveOptions,
     /// Called after each step with the candidates left and the cover's size.
     pub(crate) progress: &'a mut dyn FnMut(u32, usize),
 }
@@ -109,6 +111,7 @@ pub(crate) fn run_episode(
         scorer.forget(&episode.cover[before..]);
         episode.n_steps += 1;
         (rules.progress)(residual.n_candidates(), episode.cover.len());
+        rules.options.check_cancelled()?;
     }
     Ok(episode)
 }

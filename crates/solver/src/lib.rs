@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 mod agreement;
+mod best;
 mod complement;
 mod error;
 mod exchange;
@@ -43,6 +44,7 @@ mod several_tests;
 #[cfg(test)]
 mod tests;
 
+pub use best::{Best, BestOptions, Row, RunPolicy, has_classical_search, solve_best};
 pub use complement::cover_by_independent_set;
 pub use error::{Error, ErrorKind};
 pub use exchange::{Exchange, PaperModel};

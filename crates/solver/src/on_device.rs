@@ -49,6 +49,7 @@ pub(crate) fn run_on_device(
         if progress.n_steps > 0 {
             (rules.progress)(progress.n_candidates, progress.n_cover as usize);
         }
+        rules.options.check_cancelled()?;
         if progress.is_done {
             return Ok(Episode {
                 cover: episode.cover()?,

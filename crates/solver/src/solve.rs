@@ -1,7 +1,8 @@
 //! Solving one graph on P ranks: cut, run the episode, check the answer.
 
 use std::borrow::Cow;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use shardgraph_classical::vertex_cover::Peeling;
 use shardgraph_collectives::{Comm, CommError, Op, Timeout, threads};
@@ -40,6 +41,8 @@ pub struct SolveOptions {
     pub communication: Option<Communication>,
     /// The longest wait for another rank.
     pub deadline: Timeout,
+    /// Set, for example by `progress`, it ends the solve after the present step with [`ErrorKind::Cancelled`].
+    pub cancelled: Option<Arc<AtomicBool>>,
     /// Where to compute. The closed form runs wholly on a device that is not the host, on one rank; of other paths the
     /// model's operations do, with a stream for each rank.
     pub device: Device,
@@ -55,7 +58,18 @@ impl Default for SolveOptions {
             reduce_inside: false,
             communication: None,
             deadline: Timeout::default(),
+            cancelled: None,
             device: Device::host(),
+        }
+    }
+}
+
+impl SolveOptions {
+    /// Ends a solve that was cancelled.
+    pub(crate) fn check_cancelled(&self) -> Result<(), Error> {
+        match &self.cancelled {
+            Some(flag) if flag.load(Ordering::Relaxed) => Err(ErrorKind::Cancelled.into()),
+            _ => Ok(()),
         }
     }
 }
@@ -541,6 +555,7 @@ impl<'a> Job<'a> {
             keep_isolated: self.options.keep_isolated,
             inside: self.inside.as_ref().map(|graph| Peeling::new(graph)),
             n_nodes: self.adjacency.n_nodes(),
+            options: self.options,
             progress,
         };
         let mut scorer = self.scorer(comm, shard)?;

@@ -342,6 +342,7 @@ impl<'a> Job<'a> {
             let n_candidates = all.iter().map(|running| running.n_candidates);
             let n_picks = all.iter().map(|running| running.episode.picks().len());
             progress(n_candidates.sum(), n_picks.sum());
+            self.options.check_cancelled()?;
         }
         let exchange = self.exchange(&scorer, &all, &mut ranks, before)?;
         let played = |running: &Running<'_>| Played {

@@ -1,62 +1,22 @@
-//! `shardgraph solve --problem`: a checked answer to any problem but minimum vertex cover, beside those of greedy algorithms.
+//! `shardgraph solve --method policy --problem`: the policy's checked answer to any problem but minimum vertex cover.
 
-use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
 use shardgraph_collectives::Comm;
-use shardgraph_device::Device;
+use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Graph;
-use shardgraph_solver::problem::{Objective, Problem, Sense, check_answer};
+use shardgraph_solver::problem::{Problem, check_answer};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems, solve_problems_as_rank};
 
-use super::{POLICY_FILE, SolveArgs, of_graph, options, write_cover};
-use crate::eval::score::is_better;
+use super::answer::{Answer, PolicyReport, Row, labelled};
+use super::{SolveArgs, of_graph, options};
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::graph_argument::Origin;
-use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::{World, settle};
-
-/// What is printed. The fields are the keys of the JSON object, in its order.
-#[derive(Serialize)]
-struct Answer<'a> {
-    graph: &'a str,
-    problem: &'static str,
-    nodes: u32,
-    edges: u64,
-    objective: Objective,
-    sense: Sense,
-    verified: bool,
-    baselines: Vec<Baseline>,
-    steps: u64,
-    seconds: f64,
-    seconds_per_step: f64,
-    load_seconds: f64,
-    ranks: u32,
-    device: String,
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exchange: Option<ExchangeReport>,
-    policy: &'a str,
-    #[serde(skip)]
-    title: (&'static str, &'static str),
-    #[serde(skip)]
-    origin: &'a Origin,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    out: Option<&'a Path>,
-}
-
-/// A greedy algorithm's answer, checked as the policy's.
-#[derive(Clone, Serialize)]
-struct Baseline {
-    name: &'static str,
-    objective: Objective,
-}
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -66,8 +26,8 @@ struct Inputs {
     graphs: Vec<Arc<Graph>>,
     /// Of each graph.
     origins: Vec<Origin>,
-    /// For each graph the answers of greedy algorithms. They are made before the policy's, by every process: none waits for another.
-    baselines: Vec<Vec<Baseline>>,
+    /// For each graph the answers of greedy algorithms, where they are asked for. They are made before the policy's, by every process: none waits for another.
+    baselines: Vec<Vec<Row>>,
 }
 
 /// Loads, solves, writes the nodes of the answer and prints it.
@@ -134,11 +94,7 @@ fn load(
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
         args.check_inputs_stay(out)?;
     }
-    let policy = match &args.model {
-        Some(path) => TrainedPolicy::read(&output_file::model_file(path, POLICY_FILE))?,
-        None => TrainedPolicy::shipped_for(problem)?,
-    };
-    policy.check_problem(problem)?;
+    let policy = args.policy(problem)?;
     let mut inputs = Inputs {
         problem,
         device,
@@ -159,14 +115,17 @@ fn load(
                 (graph, origin)
             }
         };
-        inputs.baselines.push(baselines(problem, &graph)?);
+        inputs.baselines.push(match args.stages.compares() {
+            true => baselines(problem, &graph)?,
+            false => Vec::new(),
+        });
         inputs.graphs.push(Arc::new(graph));
         inputs.origins.push(origin);
     }
     Ok(inputs)
 }
 
-fn no_weights(problem: &Problem, origin: &Origin) -> anyhow::Error {
+pub(super) fn no_weights(problem: &Problem, origin: &Origin) -> anyhow::Error {
     let (name, title) = (&origin.name, problem.title);
     BadInput(format!(
         "{name}: {title} reads no edge weights: leave --weighted out"
@@ -184,12 +143,16 @@ impl Inputs {
     }
 }
 
-fn baselines(problem: &Problem, graph: &Graph) -> anyhow::Result<Vec<Baseline>> {
+fn baselines(problem: &Problem, graph: &Graph) -> anyhow::Result<Vec<Row>> {
     let mut all = Vec::new();
     for baseline in problem.baselines {
+        let timer = Timer::wall();
         let objective = check_answer(problem, graph, &(baseline.find)(graph))?;
-        let name = baseline.name;
-        all.push(Baseline { name, objective });
+        all.push(Row {
+            name: format!("greedy {}", baseline.name).into(),
+            objective,
+            seconds: timer.elapsed_s(),
+        });
     }
     Ok(all)
 }
@@ -207,15 +170,14 @@ fn finish(
     let is_shared = n_ranks > 1 || args.communication.is_some();
     for (i, answer) in answers.into_iter().enumerate() {
         let answer = (&answer, n_steps.unwrap_or(0));
-        let mut printed = printed(inputs, i, answer, (n_ranks, is_shared));
-        if let Some(out) = &args.out {
-            match write_cover(out, &answer.0.nodes, &inputs.origins[i].labels) {
-                Ok(()) => {
-                    args.report.note(&format!("wrote {}", out.display()));
-                    printed.out = Some(out);
-                }
-                Err(error) => failed = Err(error.into()),
+        let mut printed = printed(args, inputs, (i, answer), (n_ranks, is_shared));
+        match args.write(&answer.0.nodes, &inputs.origins[i].labels) {
+            Ok(true) => {
+                printed.out = args.out.as_deref();
+                printed.solution = None;
             }
+            Ok(false) => (),
+            Err(error) => failed = Err(error),
         }
         all.push(printed);
     }
@@ -224,9 +186,9 @@ fn finish(
 }
 
 fn printed<'a>(
+    args: &SolveArgs,
     inputs: &'a Inputs,
-    i: usize,
-    (answer, n_steps): (&shardgraph_solver::Answer, u64),
+    (i, (answer, n_steps)): (usize, (&shardgraph_solver::Answer, u64)),
     (n_ranks, is_shared): (u32, bool),
 ) -> Answer<'a> {
     let (problem, graph, origin) = (inputs.problem, &inputs.graphs[i], &inputs.origins[i]);
@@ -236,28 +198,45 @@ fn printed<'a>(
     let exchange = answer
         .exchange
         .filter(|_| is_shared && inputs.graphs.len() == 1);
+    let own = Row {
+        name: "policy".into(),
+        objective: answer.objective,
+        seconds: answer.seconds,
+    };
+    let others = inputs.baselines[i].iter().cloned();
     Answer {
         graph: &origin.name,
-        problem: problem.name,
+        problem,
+        method: args.method,
         nodes: graph.n_nodes(),
         edges: graph.n_edges(),
         objective: answer.objective,
         sense: problem.sense,
         verified: true,
-        baselines: inputs.baselines[i].clone(),
-        steps: answer.n_steps,
+        optimal: false,
+        bound: None,
+        bound_source: None,
+        gap: None,
+        found_by: "policy".into(),
+        rows: std::iter::once(own).chain(others).collect(),
         seconds: answer.seconds,
-        seconds_per_step: answer.seconds / n_steps.max(1) as f64,
         load_seconds: origin.load_seconds,
+        seed: args.graph.seed(),
         ranks: n_ranks,
         device: inputs.device.kind().to_string(),
-        path: format!("{}+csr", answer.path),
-        exchange: exchange
-            .map(|exchange| ExchangeReport::of_evaluations(&exchange, n_steps, &paper)),
-        policy: &inputs.policy.source,
-        title: (problem.title, problem.objective_name),
-        origin,
+        policy: Some(PolicyReport {
+            policy: &inputs.policy.source,
+            path: format!("{}+csr", answer.path),
+            steps: answer.n_steps,
+            seconds_per_step: answer.seconds / n_steps.max(1) as f64,
+            exchange: exchange
+                .map(|exchange| ExchangeReport::of_evaluations(&exchange, n_steps, &paper)),
+        }),
+        stages: None,
+        solution: Some(labelled(&answer.nodes, &origin.labels)),
         out: None,
+        origin,
+        shows_rows: args.stages.compares(),
     }
 }
 
@@ -278,40 +257,5 @@ impl Show {
         let n_settled = self.n_nodes.saturating_sub(u64::from(n_candidates));
         self.progress
             .update(n_settled, || format!("{n_picks} picked"));
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (problem, objective) = self.title;
-        let verified = if self.verified { "yes" } else { "no" };
-        write!(f, "{}", self.origin)?;
-        writeln!(f, "problem {problem}")?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "{objective} {}", self.objective)?;
-        writeln!(f, "verified {verified}")?;
-        for Baseline { name, objective } in &self.baselines {
-            let note = match is_better(self.sense, *objective, self.objective.value()) {
-                true => " (better than the policy's)",
-                false => "",
-            };
-            writeln!(f, "greedy {name} {objective}{note}")?;
-        }
-        writeln!(f, "steps {}", self.steps)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
-        writeln!(f, "ranks {}", self.ranks)?;
-        writeln!(f, "device {}", self.device)?;
-        writeln!(f, "path {}", self.path)?;
-        if let Some(exchange) = &self.exchange {
-            write!(f, "{exchange}")?;
-        }
-        writeln!(f, "policy {}", self.policy)?;
-        match self.out {
-            Some(path) => writeln!(f, "answer file {}", path.display()),
-            None => Ok(()),
-        }
     }
 }
