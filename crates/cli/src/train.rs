@@ -1,5 +1,7 @@
 //! `shardgraph train`: a policy from random graphs or graph files, with checkpoints.
 
+mod curve;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +10,7 @@ use serde::Serialize;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
-    Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
+    Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
 };
 use shardgraph_solver::{Communication, EmbeddingKind, HeadKind, PaperModel};
 
@@ -19,12 +21,14 @@ use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
 use crate::world::{World, WorldArgs, settle};
-use crate::{duration, interrupt};
+use crate::{duration, interrupt, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph train --problem mvc --steps 2000 --ranks 2 --seed 1 --run my-policy
   shardgraph train --problem cut --graphs er:20:0.15 --run my-cuts
+  shardgraph train --graphs rb:20:11:0.25:2.78 --run my-policy --svg curve.svg
+  shardgraph train --graphs er:20:0.15 --valid er:250:0.15 --run my-policy
   shardgraph train --config settings.toml --run my-policy
   shardgraph train --graphs er:20:0.15 --curriculum 20,100,250 --environments 8 --prioritized --run my-policy
   shardgraph train --ranks 6 --batch-ranks 3 --run my-policy
@@ -32,7 +36,8 @@ Examples:
 
 Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the folder.
 
-The folder gets policy.safetensors, for `shardgraph solve --model`, with its settings in policy.json,
+The policy is tried on graphs that are held back, beside the best greedy algorithm; the best policy that was tried is the
+run's. The folder gets policy.safetensors, for `shardgraph solve --model`, with its settings in policy.json,
 metrics.jsonl with one line a step, the same as events.out.tfevents.* for TensorBoard, and
 checkpoints. --config takes the names of the flags and all
 settings that policy.json lists under `train`; flags win.";
@@ -90,7 +95,7 @@ pub(crate) struct TrainArgs {
         requires = "steps",
         conflicts_with_all = [
             "config", "problem", "seed", "preset", "graphs", "weighted", "curriculum", "environments", "prioritized",
-            "embedding", "head", "layers",
+            "embedding", "head", "layers", "valid",
         ]
     )]
     resume: bool,
@@ -103,6 +108,10 @@ pub(crate) struct TrainArgs {
     /// Graphs to train on: a generator or a graph file; may be repeated [default: er:20:0.15 and ba:20:4]
     #[arg(help_heading = "Input", long, value_name = "SPEC")]
     graphs: Vec<String>,
+    /// Graphs to try the policy on while it learns: a generator or a graph file; may be repeated [default: others of the generators of --graphs, and
+    /// larger ones of small models]
+    #[arg(help_heading = "Input", long, value_name = "SPEC")]
+    valid: Vec<String>,
     /// Read edge weights: of an edge list its third column; for a problem that has weights
     #[arg(help_heading = "Input", long)]
     weighted: bool,
@@ -131,6 +140,9 @@ pub(crate) struct TrainArgs {
         alias = "prioritised"
     )]
     prioritized: bool,
+    /// Draw a picture: the policy beside the best greedy answer on held-back graphs, and each episode's objective
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one) [default:
     /// host]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DEVICE")]
@@ -164,6 +176,14 @@ struct Answer<'a> {
     /// The training hash: equal for every number of ranks and every back end.
     policy_hash: String,
     episodes: usize,
+    /// The step that the policy is of, where held-back graphs chose it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_step: Option<u64>,
+    /// What it found on them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eval: Option<Evaluation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    svg: Option<PathBuf>,
 }
 
 /// What a run starts from; every process reads it for itself.
@@ -246,6 +266,10 @@ fn load(
     let device = args.world.device(kind, is_process, report)?;
     let config = config(args, &file)?;
     let folder = folder(args, &file)?;
+    if let Some(svg) = &args.svg {
+        let inputs = args.graphs.iter().chain(&args.valid).map(Path::new);
+        output_file::check(svg, inputs.chain(args.config.as_deref()))?;
+    }
     let command = format!(
         "shardgraph train --run {} --resume --steps {}",
         folder.display(),
@@ -284,6 +308,9 @@ fn lay_flags(args: &TrainArgs, config: &mut TrainConfig) {
     if !args.graphs.is_empty() {
         config.graphs.clone_from(&args.graphs);
     }
+    if !args.valid.is_empty() {
+        config.valid.clone_from(&args.valid);
+    }
     if !args.curriculum.is_empty() {
         config.curriculum.clone_from(&args.curriculum);
     }
@@ -316,6 +343,8 @@ struct Show {
     before: f64,
     /// Seconds of the steps that learnt.
     times: Vec<f64>,
+    /// The last one on held-back graphs.
+    eval: Option<Evaluation>,
 }
 
 impl Show {
@@ -325,6 +354,7 @@ impl Show {
             timer: Timer::wall(),
             before: 0.0,
             times: Vec::new(),
+            eval: None,
         }
     }
 
@@ -334,10 +364,16 @@ impl Show {
             self.times.push(now - self.before);
         }
         self.before = now;
-        self.progress.update(report.step, || match report.loss {
-            Some(loss) => format!("loss {loss:.4}"),
-            None => "filling the memory".to_owned(),
-        });
+        self.eval = report.eval.or(self.eval);
+        self.progress
+            .update(report.step, || match (report.loss, self.eval) {
+                (Some(loss), Some(eval)) => format!(
+                    "loss {loss:.4}, held back {:.1}, greedy {:.1}",
+                    eval.objective, eval.baseline
+                ),
+                (Some(loss), None) => format!("loss {loss:.4}"),
+                (None, _) => "filling the memory".to_owned(),
+            });
     }
 
     /// The median of the steps that learnt.
@@ -357,6 +393,15 @@ fn finish(
     let (reports, policy) = (&outcome.reports, &outcome.policy);
     let folder = options.folder.clone().unwrap_or_default();
     let n_ended = reports.iter().map(|report| report.n_ended() as usize);
+    let n_episodes = n_ended.sum();
+    if n_episodes == 0 {
+        args.report.warning(&no_episode(reports.len(), outcome.largest_graph.0));
+    }
+    let mut written = Ok(());
+    if let Some(svg) = &args.svg {
+        written = output_file::write_all(&[(svg, curve::svg(outcome))]);
+    }
+    // Training may have taken hours: the answer is printed although the picture cannot be written.
     args.report.answer(&Answer {
         problem: &policy.config.problem,
         steps: reports.len(),
@@ -371,8 +416,20 @@ fn finish(
         final_loss: reports.iter().rev().find_map(|report| report.loss),
         policy: folder.join("policy.safetensors").display().to_string(),
         policy_hash: format!("{:016x}", policy.params_hash()),
-        episodes: n_ended.sum(),
-    })
+        episodes: n_episodes,
+        best_step: outcome.best.map(|(step, _)| step),
+        eval: outcome.best.map(|(_, eval)| eval),
+        svg: args.svg.clone().filter(|_| written.is_ok()),
+    })?;
+    Ok(written?)
+}
+
+/// Why a run without an ended episode has learnt little.
+fn no_episode(n_steps: usize, n_nodes: u32) -> String {
+    format!(
+        "no episode has ended in {n_steps} steps, so what a whole answer is worth was never seen: graphs of {n_nodes} nodes take up to as many \
+         picks; take more --steps or smaller graphs"
+    )
 }
 
 /// Beside the paper's formulas for a batch of states of the largest graph.
@@ -405,6 +462,13 @@ impl fmt::Display for Answer<'_> {
             Some(loss) => writeln!(f, "final loss {loss}")?,
             None => writeln!(f, "final loss none (the memory never held a batch)")?,
         }
+        if let (Some(step), Some(eval)) = (self.best_step, &self.eval) {
+            writeln!(
+                f,
+                "policy of step {step}: {:.4} on held-back graphs, best greedy {:.4}",
+                eval.objective, eval.baseline
+            )?;
+        }
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         if let Some(seconds) = self.learning_step_seconds {
@@ -417,6 +481,9 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "device {}", self.device)?;
         if let Some(exchange) = &self.exchange {
             write!(f, "{exchange}")?;
+        }
+        if let Some(svg) = &self.svg {
+            writeln!(f, "picture {}", svg.display())?;
         }
         writeln!(f, "policy {}", self.policy)?;
         writeln!(f, "policy hash {}", self.policy_hash)

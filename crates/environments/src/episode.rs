@@ -36,6 +36,13 @@ pub trait ProblemState: CloneState + Send + Sync {
         self.residual().is_present(node)
     }
 
+    /// True if the residual graph is all that a policy's scores follow from: candidates are the present nodes, and
+    /// [`ProblemState::edge_scale`] is the default one. Scores in closed form are then kept from pick to pick, and a pick costs the nodes
+    /// around it; else all nodes are scored at each step.
+    fn follows_residual(&self) -> bool {
+        false
+    }
+
     /// The reason why a node is no candidate, as a clause: one for nodes of the answer, one for
     /// others.
     fn refusal(&self, is_picked: bool) -> &'static str {

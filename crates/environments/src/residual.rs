@@ -10,7 +10,7 @@ use crate::space::{GraphValue, Space};
 /// A shared graph without the nodes that were removed and without their edges.
 ///
 /// # Complexity
-/// 5 B per node beside the graph.
+/// 9 B per node beside the graph.
 ///
 /// ```
 /// use shardgraph_environments::ResidualGraph;
@@ -25,6 +25,7 @@ use crate::space::{GraphValue, Space};
 pub struct ResidualGraph {
     graph: Arc<Graph>,
     removed: Vec<bool>,
+    removals: Vec<u32>,
     degrees: Vec<u32>,
     n_edges: u64,
     n_present: u32,
@@ -35,6 +36,7 @@ impl ResidualGraph {
     pub fn new(graph: Arc<Graph>) -> ResidualGraph {
         ResidualGraph {
             removed: vec![false; graph.n_nodes() as usize],
+            removals: Vec::new(),
             degrees: graph.degrees(),
             n_edges: graph.n_edges(),
             n_present: graph.n_nodes(),
@@ -54,6 +56,7 @@ impl ResidualGraph {
             return;
         }
         self.removed[v as usize] = true;
+        self.removals.push(v);
         self.n_present -= 1;
         self.n_edges -= u64::from(self.degrees[v as usize]);
         self.degrees[v as usize] = 0;
@@ -72,6 +75,11 @@ impl ResidualGraph {
     /// For each node whether it was removed.
     pub fn removed(&self) -> &[bool] {
         &self.removed
+    }
+
+    /// The removed nodes in the order in which they left.
+    pub fn removals(&self) -> &[u32] {
+        &self.removals
     }
 
     /// True if a node was not removed.

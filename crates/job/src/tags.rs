@@ -24,3 +24,9 @@ pub const OBJECTIVE: &str = "train/objective";
 pub const EPSILON: &str = "train/epsilon";
 /// Norm of the gradient before it is cut.
 pub const GRADIENT_NORM: &str = "train/gradient_norm";
+/// Mean objective of evaluations on graphs that are held back.
+pub const EVAL_OBJECTIVE: &str = "eval/objective";
+/// The same of the cheapest method that needs no training.
+pub const EVAL_BASELINE: &str = "eval/baseline";
+/// How much worse than that method's objective the policy's is: 1 is equal, less is better.
+pub const EVAL_RATIO: &str = "eval/ratio";

@@ -19,6 +19,7 @@ mod exchange;
 mod inference;
 #[expect(unsafe_code, reason = "launches of kernels")]
 pub mod kernels;
+mod max_tree;
 mod memory;
 mod on_device;
 mod policy;

@@ -97,6 +97,17 @@ impl TopD {
         }
     }
 
+    /// Before the first offer again.
+    pub(crate) fn clear(&mut self) {
+        self.best.clear();
+        self.bar = f32::NEG_INFINITY;
+    }
+
+    /// `d`.
+    pub(crate) fn n_wanted(&self) -> usize {
+        self.d
+    }
+
     /// A score below this is not among the best.
     #[inline]
     pub(crate) fn bar(&self) -> f32 {

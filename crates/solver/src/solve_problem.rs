@@ -14,7 +14,7 @@ use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, poli
 use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
-use crate::residual::Ranks;
+use crate::residual::{PresentScores, Ranks};
 use crate::rows::{StateRows, without_rows};
 use crate::select::{TopD, agree_each};
 use crate::solve::{check_ranks, collect_ranks, usable_path};
@@ -45,8 +45,9 @@ pub struct Answer {
 /// When the policy is for another problem, the graph has weights that the problem does not read, the options cannot be right, a rank
 /// is lost, a score is no number, or the answer fails its check.
 /// # Complexity
-/// Each step makes the rows of the own nodes anew, in time of their edges, and evaluates the model on them. What a pick changes is up
-/// to the problem. Every rank has the state: some bytes a node.
+/// In closed form, where the state [follows the residual graph](crate::problem::ProblemState::follows_residual) (sets and cliques), a step costs the
+/// neighbours of what its picks removed, and their neighbours; one after which the largest degree is another costs all present nodes. Else each step makes
+/// the rows of the own nodes anew, in time of their edges, and evaluates the model on them. Every rank has the state: some bytes a node.
 /// # Determinism
 /// The same answer for every number of ranks.
 ///
@@ -246,9 +247,14 @@ struct Running<'j> {
     n_candidates: u32,
     /// Where neighbours are summed.
     shard: Option<RowShard>,
+    /// The scores in closed form, where they follow from the residual graph alone.
+    present: Option<PresentScores>,
 }
 
 fn n_candidates(episode: &Episode, graph: &Graph) -> u32 {
+    if episode.state().follows_residual() {
+        return episode.state().residual().n_present();
+    }
     let nodes = 0..graph.n_nodes();
     nodes.filter(|&node| episode.is_candidate(node)).count() as u32
 }
@@ -288,10 +294,16 @@ impl<'a> Job<'a> {
     /// Refuses what this process, one of `n_processes`, has no memory for: a step scores all graphs at once.
     fn check_memory(&self, n_processes: u32) -> Result<(), Error> {
         keep_freed_memory();
-        let nodes = (self.graphs.iter()).map(|given| u64::from(given.graph.n_nodes()));
+        let graphs = (self.graphs.iter()).filter(|given| !self.has_table(given));
+        let nodes = graphs.map(|given| u64::from(given.graph.n_nodes()));
         let least = embedding_bytes(self.policy.config.shape(), nodes.sum());
         let cure = "give fewer graphs at a time, or smaller ones, or a policy of less width";
         check_room(&self.options.device, least / u64::from(n_processes), cure)
+    }
+
+    /// Whether a graph is scored in closed form, which makes no embeddings.
+    fn has_table(&self, given: &Given<'_>) -> bool {
+        given.path == Path::Collapsed && closed_form(self.policy, self.options).is_some()
     }
 
     fn finish(&self, played: AllPlayed, timer: &Timer) -> Result<Vec<Answer>, Error> {
@@ -333,11 +345,14 @@ impl<'a> Job<'a> {
             if running.is_empty() {
                 break;
             }
-            let picks = self.best(&scorer, &running, &mut ranks)?;
+            let picks = self.best(&scorer, &mut running, &mut ranks)?;
             for (running, picks) in running.iter_mut().zip(picks) {
                 take(&mut running.episode, &picks)?;
                 running.n_steps += 1;
                 running.n_candidates = n_candidates(&running.episode, running.given.graph);
+                if let Some(present) = &mut running.present {
+                    present.update(running.episode.state().residual());
+                }
             }
             let n_candidates = all.iter().map(|running| running.n_candidates);
             let n_picks = all.iter().map(|running| running.episode.picks().len());
@@ -381,8 +396,11 @@ impl<'a> Job<'a> {
             }
         };
         let episode = self.problem.begin(Arc::clone(given.graph));
+        let is_kept = shard.is_none() && episode.state().follows_residual();
+        let own = given.partition.range(scorer.rank);
         Ok(Running {
             given,
+            present: is_kept.then(|| PresentScores::new(given.graph, own)),
             n_candidates: n_candidates(&episode, given.graph),
             episode,
             n_steps: 0,
@@ -394,30 +412,41 @@ impl<'a> Job<'a> {
     fn best(
         &self,
         scorer: &Scorer,
-        running: &[&mut Running<'_>],
+        running: &mut [&mut Running<'_>],
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<Vec<u32>>, Error> {
-        let rows: Vec<StateRows<'_>> = running.iter().map(|r| self.rows(r)).collect();
+        let mut tops = Vec::with_capacity(running.len());
+        for running in running.iter_mut() {
+            let n_nodes = running.given.graph.n_nodes();
+            let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
+            let mut top = TopD::new(n_picks);
+            if let (Some(present), Some(table)) = (&mut running.present, &scorer.table) {
+                let residual = running.episode.state().residual();
+                let scale = self.policy.config.adjacency_scale;
+                present.offer(residual, table, scale, &mut top);
+            }
+            tops.push(top);
+        }
+        let rows: Vec<Option<StateRows<'_>>> = running.iter().map(|r| self.rows(r)).collect();
         let mut scores = self
             .model_scores(scorer, running, &rows, ranks)?
             .into_iter();
-        let (mut tops, mut all_finite) = (Vec::with_capacity(running.len()), true);
-        for (running, rows) in running.iter().zip(&rows) {
+        let mut all_finite = true;
+        for ((running, rows), top) in running.iter().zip(&rows).zip(&mut tops) {
+            let Some(rows) = rows else {
+                continue;
+            };
             let own = running.given.partition.range(scorer.rank);
             let scores = match scorer.table_of(running.given) {
                 Some(table) => table_scores(table, rows, own.clone()),
                 None => scores.by_ref().take(own.len()).collect(),
             };
-            let n_nodes = running.given.graph.n_nodes();
-            let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
-            let mut top = TopD::new(n_picks);
             for (node, score) in own.zip(scores) {
                 if rows.episode.is_candidate(node) {
                     all_finite &= score.is_finite();
                     top.offer(score, node);
                 }
             }
-            tops.push(top);
         }
         // Told to the others when they meet: a rank's own reason ends them all.
         if !all_finite {
@@ -428,10 +457,12 @@ impl<'a> Job<'a> {
         agree_each(&tops, ranks)
     }
 
-    fn rows<'r>(&self, running: &'r Running<'_>) -> StateRows<'r> {
+    /// What all nodes are scored by; absent where scores are kept.
+    fn rows<'r>(&self, running: &'r Running<'_>) -> Option<StateRows<'r>> {
         let Running { given, episode, .. } = running;
         let scale = self.policy.config.adjacency_scale;
-        StateRows::new(given.graph, episode, scale, given.path)
+        let is_kept = running.present.is_some();
+        (!is_kept).then(|| StateRows::new(given.graph, episode, scale, given.path))
     }
 
     /// The scores of the own nodes of all graphs without a closed form, graph by graph. Paths differ where some graphs have weights, so
@@ -440,7 +471,7 @@ impl<'a> Job<'a> {
         &self,
         scorer: &Scorer,
         running: &[&mut Running<'_>],
-        rows: &[StateRows<'_>],
+        rows: &[Option<StateRows<'_>>],
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
         let is_of = |r: &Running<'_>, path| r.shard.is_some() && r.given.path == path;
@@ -466,6 +497,14 @@ impl<'a> Job<'a> {
     }
 }
 
+/// The closed form, where the policy and the device have one.
+fn closed_form(policy: &TrainedPolicy, options: &SolveOptions) -> Option<ScoreTable> {
+    match options.device.kind() {
+        DeviceKind::Host => ScoreTable::new(&policy.model, &policy.params),
+        _ => None,
+    }
+}
+
 /// What one rank scores its nodes with.
 struct Scorer {
     /// The closed form, where the policy and the device have one.
@@ -476,12 +515,8 @@ struct Scorer {
 
 impl Scorer {
     fn new(job: &Job<'_>, device: Device, rank: u32) -> Scorer {
-        let table = match job.options.device.kind() {
-            DeviceKind::Host => ScoreTable::new(&job.policy.model, &job.policy.params),
-            _ => None,
-        };
         Scorer {
-            table,
+            table: closed_form(job.policy, job.options),
             device,
             rank,
         }
@@ -498,7 +533,7 @@ impl Scorer {
 fn state_batch(
     chosen: &[usize],
     running: &[&mut Running<'_>],
-    rows: &[StateRows<'_>],
+    rows: &[Option<StateRows<'_>>],
     rank: u32,
 ) -> Result<StateBatch, Error> {
     let group = |&i: &usize| Group {
@@ -508,14 +543,15 @@ fn state_batch(
     let layout = Arc::new(BatchLayout::new(chosen.iter().map(group).collect(), rank));
     let mut batch = without_rows(&layout);
     let mut shards = Vec::with_capacity(chosen.len());
-    for &i in chosen {
+    let rows = || chosen.iter().filter_map(|&i| rows[i].as_ref());
+    for (&i, rows) in chosen.iter().zip(rows()) {
         for node in running[i].given.partition.range(rank) {
-            rows[i].push(node, &mut batch);
+            rows.push(node, &mut batch);
         }
         shards.extend(running[i].shard.clone());
     }
-    let keep = chosen.iter().map(|&i| rows[i].keep().collect());
-    let scale = chosen.iter().map(|&i| rows[i].scale);
+    let keep = rows().map(|rows| rows.keep().collect());
+    let scale = rows().map(|rows| rows.scale);
     let propagation =
         Propagation::new(Arc::clone(&layout), shards, keep.collect(), scale.collect())?;
     batch.propagation = Some(Arc::new(propagation));

@@ -86,6 +86,10 @@ impl ProblemState for MaximumClique {
         1.0
     }
 
+    fn follows_residual(&self) -> bool {
+        true
+    }
+
     fn refusal(&self, is_picked: bool) -> &'static str {
         match is_picked {
             true => "is in the clique already",

@@ -75,6 +75,10 @@ impl ProblemState for MaximumIndependentSet {
         1.0
     }
 
+    fn follows_residual(&self) -> bool {
+        true
+    }
+
     fn refusal(&self, is_picked: bool) -> &'static str {
         match is_picked {
             true => "is in the set already",

@@ -10,7 +10,7 @@ use shardgraph_shard::{BitShard, Partition};
 
 use super::degrees::Degrees;
 use super::lists::gather_degrees;
-use super::{Counts, Ranks, Residual, offer_while};
+use super::{Counts, Ranks, Residual, offer_all};
 use crate::Error;
 use crate::select::TopD;
 
@@ -248,8 +248,8 @@ impl Residual for BitsResidual<'_> {
             .for_each(|(node, degree, d2)| f(node, degree, d2));
     }
 
-    fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD) {
-        offer_while(self.candidates(), |_, _| true, table, scale, top);
+    fn offer(&mut self, table: &ScoreTable, scale: f32, top: &mut TopD) {
+        offer_all(self.candidates(), table, scale, top);
     }
 
     fn remove(

@@ -49,6 +49,14 @@ impl DegreeOrder {
         self.starts[degree as usize] += 1;
     }
 
+    /// The nodes of one degree.
+    pub(crate) fn of_degree(&self, degree: u32) -> &[u32] {
+        let at = |degree: u32| self.starts.get(degree as usize).copied();
+        let end = self.nodes.len() as u32;
+        let (first, end) = (at(degree).unwrap_or(end), at(degree + 1).unwrap_or(end));
+        &self.nodes[first as usize..end as usize]
+    }
+
     /// Nodes with a degree above 0, the largest degree first.
     pub(crate) fn falling(&self) -> impl Iterator<Item = u32> + '_ {
         let first = self.starts[1] as usize;
@@ -81,6 +89,12 @@ mod tests {
             let listed: Vec<u32> = order.falling().collect();
             let by_degree: Vec<u32> = listed.iter().map(|&v| degrees[v as usize]).collect();
             prop_assert!(by_degree.windows(2).all(|pair| pair[0] >= pair[1]));
+            for degree in 1..10 {
+                let of_degree = order.of_degree(degree);
+                prop_assert!(of_degree.iter().all(|&v| degrees[v as usize] == degree));
+                let n = degrees.iter().filter(|&&other| other == degree).count();
+                prop_assert_eq!(of_degree.len(), n);
+            }
             let mut listed = listed;
             listed.sort_unstable();
             let want: Vec<u32> =

@@ -49,6 +49,11 @@ impl Degrees {
         self.set(i, self.values[i] - 1);
     }
 
+    /// Some edges of node `i` have gone.
+    pub(crate) fn lower(&mut self, i: usize, n_edges: u32) {
+        self.set(i, self.values[i] - n_edges);
+    }
+
     /// Node `i` has left the graph; the caller takes its edges from the other ends.
     pub(crate) fn clear(&mut self, i: usize) {
         if self.values[i] > 0 {

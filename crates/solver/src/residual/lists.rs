@@ -9,7 +9,8 @@ use shardgraph_shard::{CsrShard, Partition};
 
 use super::degree_order::DegreeOrder;
 use super::degrees::Degrees;
-use super::{Counts, Ranks, Residual, offer_while};
+use super::ranking::{NeighborDegrees, Ranking, Scored};
+use super::{Counts, Ranks, Residual};
 use crate::Error;
 use crate::select::TopD;
 
@@ -52,9 +53,10 @@ pub(crate) struct ListsResidual<'a> {
     lists: NeighborLists<'a>,
     own: Range<u32>,
     degrees: Degrees,
-    /// By own node; meaningless (and wrapping) for nodes without a residual edge. Empty where it is not counted.
-    d2: Vec<u64>,
+    /// By own node. Empty where it is not counted.
+    d2: NeighborDegrees,
     order: DegreeOrder,
+    ranking: Ranking,
     neighbors: Vec<u32>,
 }
 
@@ -80,7 +82,8 @@ impl<'a> ListsResidual<'a> {
             lists,
             order: DegreeOrder::new(&degrees[own.start as usize..own.end as usize]),
             degrees: Degrees::new(degrees),
-            d2,
+            d2: NeighborDegrees::new(d2),
+            ranking: Ranking::default(),
             own,
             neighbors: Vec::new(),
         })
@@ -106,6 +109,7 @@ impl<'a> ListsResidual<'a> {
             (1..=pick_degree)
                 .rev()
                 .for_each(|degree| self.order.fall(local, degree));
+            self.ranking.drop_node(local, &mut self.d2);
         }
         let counts_d2 = !self.d2.is_empty();
         for &u in &self.neighbors {
@@ -113,15 +117,13 @@ impl<'a> ListsResidual<'a> {
                 let local = u - self.own.start;
                 self.order.fall(local, self.degrees.get(u as usize));
                 if counts_d2 {
-                    let d2 = &mut self.d2[local as usize];
-                    *d2 = d2.wrapping_sub(u64::from(pick_degree));
+                    self.d2.lower(local, u64::from(pick_degree));
                 }
             }
             self.degrees.decrement(u as usize);
             if counts_d2 {
                 for &w in self.lists.of(u) {
-                    let d2 = &mut self.d2[(w - self.own.start) as usize];
-                    *d2 = d2.wrapping_sub(1);
+                    self.d2.lower(w - self.own.start, 1);
                 }
             }
         }
@@ -186,33 +188,25 @@ impl Residual for ListsResidual<'_> {
     }
 
     fn for_each_own(&self, f: &mut dyn FnMut(u32, u32, u64)) {
-        for (i, node) in self.own.clone().enumerate() {
+        let counts_d2 = !self.d2.is_empty();
+        for (local, node) in (0..).zip(self.own.clone()) {
             let degree = self.degrees.get(node as usize);
             if degree > 0 {
-                f(node, degree, self.d2.get(i).copied().unwrap_or(0));
+                let d2 = if counts_d2 { self.d2.get(local) } else { 0 };
+                f(node, degree, d2);
             }
         }
     }
 
-    /// Goes through the candidates by falling degree `x` and stops where no score can be good enough any more: a score
-    /// is `x g(y / x)`, and no mean neighbour degree `y / x` exceeds the largest degree.
-    fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD) {
-        let largest_ratio = self.degrees.max() as f32 * scale;
-        let bound = table.bound_per_degree(largest_ratio * (1.0 + 4.0 * f32::EPSILON));
-        let falling = self.order.falling().map(|local| {
-            let node = self.own.start + local;
-            (
-                node,
-                self.degrees.get(node as usize),
-                self.d2[local as usize],
-            )
-        });
-        // With a negative bound the smaller degrees could be better: then all are offered.
-        let worthwhile = |&(_, degree, _): &(u32, u32, u64), top: &TopD| {
-            let most = degree as f32 * scale * bound * (1.0 + 4.0 * f32::EPSILON);
-            bound <= 0.0 || most >= top.bar()
+    fn offer(&mut self, table: &ScoreTable, scale: f32, top: &mut TopD) {
+        let scored = Scored {
+            degrees: &self.degrees,
+            order: &self.order,
+            first: self.own.start,
+            table,
+            scale,
         };
-        offer_while(falling, worthwhile, table, scale, top);
+        self.ranking.offer(&scored, &mut self.d2, top);
     }
 
     fn remove(

@@ -8,7 +8,11 @@ mod bits;
 mod degree_order;
 mod degrees;
 mod lists;
+mod present;
+mod ranking;
 
+#[cfg(test)]
+mod ranking_tests;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +23,7 @@ use crate::select::TopD;
 
 pub(crate) use bits::BitsResidual;
 pub(crate) use lists::{ListsResidual, NeighborLists};
+pub(crate) use present::PresentScores;
 pub(crate) use shardgraph_job::Ranks;
 
 /// What is counted of each node. The general path reads degrees alone, and a pick then costs its own list instead of its neighbours'.
@@ -51,7 +56,7 @@ pub(crate) trait Residual {
     fn for_each_own(&self, f: &mut dyn FnMut(u32, u32, u64));
 
     /// Offers each own candidate with its score by the table; degrees are scaled by `scale`.
-    fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD);
+    fn offer(&mut self, table: &ScoreTable, scale: f32, top: &mut TopD);
 
     /// Removes the picks, candidates all, one after the other and appends the removed ones to `cover`. A pick that earlier ones of this
     /// step have left without an edge is left out, unless `keep_isolated`.
@@ -64,22 +69,17 @@ pub(crate) trait Residual {
     ) -> Result<(), Error>;
 }
 
-/// Offers candidates as long as `worthwhile` says so: the loop that both forms share.
+/// Offers all candidates.
 #[inline]
-pub(crate) fn offer_while(
+pub(crate) fn offer_all(
     candidates: impl Iterator<Item = (u32, u32, u64)>,
-    worthwhile: impl Fn(&(u32, u32, u64), &TopD) -> bool,
     table: &ScoreTable,
     scale: f32,
     top: &mut TopD,
 ) {
     let scale2 = scale * scale;
     let mut hint = 0;
-    for candidate in candidates {
-        if !worthwhile(&candidate, top) {
-            return;
-        }
-        let (node, degree, d2) = candidate;
+    for (node, degree, d2) in candidates {
         // d2 < 2^63 on any graph that fits in memory, and the signed conversion is one instruction.
         let (x, y) = (degree as f32 * scale, d2 as i64 as f32 * scale2);
         top.offer(table.score_near(x, y, &mut hint), node);

@@ -10,6 +10,7 @@ use shardgraph_storage::Hasher;
 use super::TrainConfig;
 use super::run::problem_of;
 use super::trainer::{Running, Trainer};
+use super::validation::{Best, Evaluation};
 use crate::Error;
 use crate::problem::Problem;
 
@@ -42,6 +43,9 @@ struct Run {
     /// How floats are added over ranks; absent where none are, so that the bits depend on no rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sums: Option<SumsOverRanks>,
+    /// The step of the best policy on the held-back graphs, and what it found there; its weights are the tensor `best`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best: Option<(u64, Evaluation)>,
 }
 
 /// What decides the bits of a run whose ranks add floats: it goes on in the same way only.
@@ -130,6 +134,7 @@ pub(super) fn of_trainer(trainer: &Trainer) -> Result<Checkpoint, Error> {
         adam_steps: trainer.optimiser.n_steps(),
         episode: running.next(),
         other_episodes: running.collect(),
+        best: (trainer.best.as_ref()).map(|best| (best.step, best.evaluation)),
     };
     let mut checkpoint = Checkpoint::new(trainer.step);
     checkpoint.add(STATE, state_bytes(trainer)?)?;
@@ -154,6 +159,9 @@ fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
     let mut tensors = Tensors::new();
     tensors.add_f32("params", trainer.policy.params.flat())?;
     tensors.add_f32("target", trainer.target.flat())?;
+    if let Some(best) = &trainer.best {
+        tensors.add_f32("best", &best.params)?;
+    }
     for (name, slot) in ADAM_SLOTS.into_iter().zip(trainer.optimiser.slots()) {
         tensors.add_f32(name, slot)?;
     }
@@ -191,7 +199,7 @@ pub(super) fn trainer(
     trainer.sums = run.sums;
     trainer.step = run.step;
     trainer.n_episodes = run.n_episodes;
-    restore_tensors(&mut trainer, checkpoint, run.adam_steps)?;
+    restore_tensors(&mut trainer, checkpoint, run.adam_steps, run.best)?;
     let running: Vec<RunningEpisode> = run.episode.into_iter().chain(run.other_episodes).collect();
     if !running.is_empty() && running.len() != trainer.running.len() {
         return Err(wrong(format!(
@@ -223,6 +231,7 @@ fn restore_tensors(
     trainer: &mut Trainer,
     checkpoint: &Checkpoint,
     adam_steps: u64,
+    best: Option<(u64, Evaluation)>,
 ) -> Result<(), Error> {
     let wrong = |why: String| Error::input(format!("{}/{STATE}: {why}", checkpoint.origin()));
     let tensors = checkpoint.tensors(STATE)?;
@@ -239,6 +248,14 @@ fn restore_tensors(
     };
     trainer.policy.params.set_flat(&flat("params")?)?;
     trainer.target.set_flat(&flat("target")?)?;
+    if let Some((step, evaluation)) = best {
+        let params = flat("best")?;
+        trainer.best = Some(Best {
+            step,
+            evaluation,
+            params,
+        });
+    }
     let [first, second] = ADAM_SLOTS.map(flat);
     let restored = trainer
         .optimiser

@@ -114,6 +114,11 @@ pub struct TrainConfig {
     pub huber_delta: Option<f32>,
     /// Steps between checkpoints.
     pub checkpoint_steps: u64,
+    /// Graphs that the policy is tried on while it learns: generator specifications or graph files. Empty means graphs of the generators of `graphs`
+    /// that are not trained on, and of up to 100 nodes also larger ones of the same model (up to 250 nodes).
+    pub valid: Vec<String>,
+    /// Steps between such trials, at least; the run gives the best policy that was tried. 0 means none: the run gives its last policy.
+    pub valid_steps: u64,
 }
 
 /// Draws in proportion to TD errors.
@@ -205,6 +210,8 @@ impl Default for TrainConfig {
             epsilon_decay_steps: 1000,
             huber_delta: None,
             checkpoint_steps: 500,
+            valid: Vec::new(),
+            valid_steps: 100,
         }
     }
 }
@@ -224,6 +231,7 @@ impl TrainConfig {
                 learning_rate: 1e-5,
                 n_step: 1,
                 target: TargetRule::Stored,
+                valid_steps: 0,
                 ..Self::default()
             },
         }

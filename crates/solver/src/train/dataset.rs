@@ -10,6 +10,7 @@ use shardgraph_random::KeyedRng;
 use super::TrainConfig;
 use super::checkpoint::{InputHash, hash_graph};
 use super::kept::Kept;
+use super::validation::Held;
 use crate::Error;
 use crate::problem::Problem;
 
@@ -18,10 +19,28 @@ const MAX_GENERATED_BYTES: u64 = 2 << 30;
 /// Nodes that are drawn, at most, to find a graph with an edge; a hundred graphs are tried at least.
 const NODES_TRIED: u64 = 10_000_000;
 
+/// Where training graphs come from.
 #[derive(Clone)]
-enum Source {
+pub(super) enum Source {
     Generator(GeneratorSpec),
     File(Arc<Graph>),
+}
+
+impl Source {
+    pub(super) fn n_nodes(&self) -> u32 {
+        match self {
+            Self::Generator(spec) => spec.n_nodes(),
+            Self::File(graph) => graph.n_nodes(),
+        }
+    }
+
+    /// As many as are expected.
+    pub(super) fn n_edges(&self) -> f64 {
+        match self {
+            Self::Generator(spec) => spec.expected_edges(),
+            Self::File(graph) => graph.n_edges() as f64,
+        }
+    }
 }
 
 /// A numbered set of graphs, in stages where there is a curriculum. Edge weights of files are left out where the problem reads none.
@@ -146,11 +165,26 @@ impl Dataset {
     pub(super) fn fewest_nodes(&self) -> u32 {
         let first = self.stages[self.stages.len() - 2];
         let last_stage = self.sources.iter().filter(|(id, _)| *id >= first);
-        let nodes = last_stage.map(|(_, source)| match source {
-            Source::Generator(spec) => spec.n_nodes(),
-            Source::File(graph) => graph.n_nodes(),
-        });
-        nodes.min().unwrap_or(0)
+        last_stage.map(|(_, source)| source.n_nodes()).min().unwrap_or(0)
+    }
+
+    /// The sources of the last stage, from the first to the last.
+    fn last_sources(&self) -> impl Iterator<Item = Source> + '_ {
+        let first = self.stages[self.stages.len() - 2];
+        let last_stage = self.sources.iter().filter(move |(id, _)| *id >= first);
+        last_stage.map(|(_, source)| source.clone())
+    }
+
+    /// The graphs that are held back: those of `valid`, or of the kinds of the last stage.
+    pub(super) fn held_back(&mut self, config: &TrainConfig) -> Result<Held, Error> {
+        let mut named = Vec::new();
+        for text in &config.valid {
+            named.push(match Path::new(text).is_file() {
+                true => Source::File(Arc::new(self.read(text, config)?)),
+                false => Source::Generator(generator(text)?),
+            });
+        }
+        Ok(Held::new(self.problem, config, named, self.last_sources()))
     }
 
     /// Whether a graph file has edge weights; generated graphs have none.
@@ -216,7 +250,7 @@ fn generator(text: &str) -> Result<GeneratorSpec, Error> {
 }
 
 /// The same model with another number of nodes, where that is one of its parameters.
-fn of_size(spec: GeneratorSpec, n_nodes: u32) -> Option<GeneratorSpec> {
+pub(super) fn of_size(spec: GeneratorSpec, n_nodes: u32) -> Option<GeneratorSpec> {
     match spec {
         GeneratorSpec::ErdosRenyi { p, .. } => Some(GeneratorSpec::ErdosRenyi { n_nodes, p }),
         GeneratorSpec::BarabasiAlbert { m, .. } => {

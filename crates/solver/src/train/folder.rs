@@ -7,7 +7,7 @@ use shardgraph_job::{RunRecorder, tags};
 use shardgraph_storage::write_atomic;
 
 use super::trainer::Trainer;
-use super::{StepReport, TrainConfig};
+use super::{Evaluation, StepReport, TrainConfig};
 use crate::Error;
 
 /// Files of a finished run's folder beside its checkpoints and metrics.
@@ -21,6 +21,11 @@ struct Provenance<'a> {
     policy: &'a crate::PolicyConfig,
     train: &'a TrainConfig,
     steps: u64,
+    /// The step that the policy is of, where held-back graphs chose it, and what it found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_step: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eval: Option<Evaluation>,
 }
 
 /// Appends a step to the metrics.
@@ -30,16 +35,26 @@ pub(super) fn append(recorder: &mut RunRecorder, report: &StepReport) -> Result<
     scalars.extend(report.cover.map(|size| (tags::OBJECTIVE, size as f32)));
     let objective = report.objective.map(|objective| objective as f32);
     scalars.extend(objective.map(|objective| (tags::OBJECTIVE, objective)));
+    if let Some(eval) = report.eval {
+        scalars.extend([
+            (tags::EVAL_OBJECTIVE, eval.objective as f32),
+            (tags::EVAL_BASELINE, eval.baseline as f32),
+            (tags::EVAL_RATIO, eval.ratio as f32),
+        ]);
+    }
     Ok(recorder.append(report, &scalars)?)
 }
 
 /// Writes the policy and its provenance.
 pub(super) fn write_results(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
-    trainer.policy.write(&folder.join(POLICY))?;
+    trainer.chosen_policy()?.write(&folder.join(POLICY))?;
+    let best = trainer.best.as_ref();
     let provenance = Provenance {
         policy: &trainer.policy.config,
         train: &trainer.config,
         steps: trainer.step,
+        best_step: best.map(|best| best.step),
+        eval: best.map(|best| best.evaluation),
     };
     let text = serde_json::to_string_pretty(&provenance)
         .map_err(|e| Error::internal(format!("settings without JSON form: {e}")))?;

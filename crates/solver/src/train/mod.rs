@@ -16,6 +16,7 @@ mod learn;
 mod memory;
 mod run;
 mod trainer;
+mod validation;
 
 #[cfg(test)]
 mod parallel_tests;
@@ -23,6 +24,9 @@ mod parallel_tests;
 mod sharing_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod validation_tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
 pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};
+pub use validation::Evaluation;

@@ -16,6 +16,7 @@ use super::checkpoint::{self, FILES, SumsOverRanks};
 use super::folder::{self, RESULTS};
 use super::grid::Grid;
 use super::trainer::{Stepped, Trainer};
+use super::validation::Evaluation;
 use super::{Preset, TrainConfig};
 use crate::agreement::Fingerprint;
 use crate::exchange::{Exchange, check_wanted};
@@ -80,6 +81,9 @@ pub struct StepReport {
     /// The number of those episodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u32>,
+    /// The policy after this step on the held-back graphs, where it was tried on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval: Option<Evaluation>,
 }
 
 impl StepReport {
@@ -107,6 +111,7 @@ impl StepReport {
             cover: mean.filter(|_| is_cover).map(|size| size as usize),
             objective: mean.filter(|_| !is_cover),
             ended: mean.filter(|_| !is_alone).map(|_| finished.len() as u32),
+            eval: stepped.evaluation,
         }
     }
 }
@@ -114,8 +119,10 @@ impl StepReport {
 /// A finished run.
 #[derive(Debug, Clone)]
 pub struct TrainOutcome {
-    /// The trained policy.
+    /// The trained policy: the best on the held-back graphs, or the last where none was tried on them.
     pub policy: TrainedPolicy,
+    /// The step after which that policy was, and what it found on those graphs.
+    pub best: Option<(u64, Evaluation)>,
     /// The reports of the steps that this call took (after a resume: not those before).
     pub reports: Vec<StepReport>,
     /// What ranks exchanged in the steps that this call took; absent where the model sums nothing over neighbours.
@@ -145,7 +152,7 @@ pub(super) fn problem_of(
 /// Trains a policy.
 ///
 /// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), the same values as a TensorBoard event file (tags
-/// `train/epsilon`, `train/loss` and `train/objective`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
+/// `train/epsilon`, `train/loss`, `train/objective`, and of the held-back graphs `eval/objective`, `eval/baseline` and `eval/ratio`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
 /// the end, and at last `policy.safetensors` with `policy.json`. When resuming, only [`TrainConfig::steps`] is taken from
 /// `config`, the rest from the checkpoint.
 ///
@@ -350,7 +357,8 @@ impl Begun {
             trainer, exchange, ..
         } = training;
         Ok(TrainOutcome {
-            policy: trainer.policy,
+            policy: trainer.chosen_policy()?,
+            best: (trainer.best.as_ref()).map(|best| (best.step, best.evaluation)),
             largest_graph: trainer.largest_graph,
             batch_size: trainer.config.batch_size,
             reports,

@@ -16,6 +16,7 @@ use super::dataset::Dataset;
 use super::grid::Grid;
 use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
+use super::validation::{Best, Evaluation, Held, Validation};
 use super::{TargetRule, TrainConfig};
 use crate::exchange::cut_lists;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
@@ -34,6 +35,8 @@ pub(super) struct Stepped {
     pub(super) loss: Option<f32>,
     /// The objectives of the answers, where the step ended episodes.
     pub(super) finished: Vec<Objective>,
+    /// Of the policy on the held-back graphs, where one was due.
+    pub(super) evaluation: Option<Evaluation>,
 }
 
 /// An environment: its running episode, none before the first.
@@ -59,6 +62,11 @@ pub(super) struct Trainer {
     pub(super) running: Vec<Running>,
     pub(super) problem: &'static Problem,
     pub(super) dataset: Dataset,
+    held: Held,
+    /// Made of `held` when the first evaluation is due.
+    validation: Option<Validation>,
+    /// The best policy of the evaluations so far.
+    pub(super) best: Option<Best>,
     /// The rank's rows of graphs in the device's memory.
     shards: Kept<RowShard>,
     pub(super) device: Device,
@@ -78,7 +86,8 @@ impl Trainer {
     pub(super) fn new(problem: &'static Problem, config: TrainConfig) -> Result<Self, Error> {
         config.check()?;
         let shape = config.policy(problem);
-        let dataset = Dataset::new(problem, &config)?;
+        let mut dataset = Dataset::new(problem, &config)?;
+        let held = dataset.held_back(&config)?;
         let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
         let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
@@ -90,6 +99,9 @@ impl Trainer {
             running: vec![Running::default(); config.environments],
             problem,
             dataset,
+            held,
+            validation: None,
+            best: None,
             shards: Kept::new(MAX_SHARD_BYTES),
             device: Device::host(),
             n_batch_ranks: 1,
@@ -210,7 +222,44 @@ impl Trainer {
         if self.step.is_multiple_of(self.config.target_sync_steps) {
             self.target = self.policy.params.clone();
         }
-        Ok(Stepped { loss, finished })
+        Ok(Stepped {
+            loss,
+            finished,
+            evaluation: self.evaluate_if_due()?,
+        })
+    }
+
+    /// Tries the policy on the held-back graphs. Each rank does the whole of it, so that all have the same without a word.
+    fn evaluate_if_due(&mut self) -> Result<Option<Evaluation>, Error> {
+        if self.held.every == 0 || !self.step.is_multiple_of(self.held.every) {
+            return Ok(None);
+        }
+        let validation = match self.validation.take() {
+            None => self.held.make()?,
+            Some(validation) => validation,
+        };
+        let evaluation = validation.evaluate(&self.policy)?;
+        self.validation = Some(validation);
+        // Of equally good ones the one that has learnt longest.
+        if let Some(evaluation) = evaluation
+            && (self.best.as_ref()).is_none_or(|best| evaluation.ratio <= best.evaluation.ratio)
+        {
+            self.best = Some(Best {
+                step: self.step,
+                evaluation,
+                params: self.policy.params.flat().to_vec(),
+            });
+        }
+        Ok(evaluation)
+    }
+
+    /// The best policy of the evaluations, or without one the last.
+    pub(super) fn chosen_policy(&self) -> Result<TrainedPolicy, Error> {
+        let mut policy = self.policy.clone();
+        if let Some(best) = &self.best {
+            policy.params.set_flat(&best.params)?;
+        }
+        Ok(policy)
     }
 
     fn begin_if_done(&mut self, environment: usize) -> Result<(), Error> {

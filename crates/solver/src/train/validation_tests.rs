@@ -1,0 +1,91 @@
+//! The policy that a run gives is the best of those that were tried on held-back graphs.
+
+use super::tests::{bits, in_folder, run, small};
+use super::{RunOptions, StepReport, TrainConfig, train};
+use crate::problem::{PROBLEMS, Sense};
+
+fn tried(steps: u64) -> TrainConfig {
+    TrainConfig {
+        valid_steps: 10,
+        batch_size: 8,
+        learning_rate: 0.05,
+        ..small(steps)
+    }
+}
+
+#[test]
+fn the_best_policy_that_was_tried_is_given() {
+    let outcome = run(&tried(60), &RunOptions::default());
+    let evals = outcome.reports.iter().filter_map(|report| Some((report.step, report.eval?)));
+    let evals: Vec<_> = evals.collect();
+    assert!(evals.len() >= 2, "several are compared: {evals:?}");
+    let mut best = evals[0];
+    for &eval in &evals[1..] {
+        if eval.1.ratio <= best.1.ratio {
+            best = eval;
+        }
+    }
+    assert_eq!(outcome.best, Some(best));
+    let until = |steps| TrainConfig {
+        valid_steps: 0,
+        ..tried(steps)
+    };
+    let stopped = run(&until(best.0), &RunOptions::default());
+    assert_eq!(stopped.best, None);
+    assert_eq!(bits(&outcome), bits(&stopped));
+    let losses = |reports: &[StepReport]| reports.iter().map(|r| r.loss).collect::<Vec<_>>();
+    let untried = run(&until(60), &RunOptions::default());
+    assert_eq!(losses(&untried.reports), losses(&outcome.reports));
+}
+
+#[test]
+fn trials_are_those_of_one_rank_and_go_on_after_a_stop() {
+    let parts = tempfile::tempdir().unwrap();
+    let whole = run(&tried(60), &RunOptions::default());
+    let two = RunOptions {
+        n_ranks: 2,
+        ..RunOptions::default()
+    };
+    let shared = run(&tried(60), &two);
+    assert_eq!((bits(&shared), shared.best), (bits(&whole), whole.best));
+    run(&tried(47), &in_folder(parts.path(), false, 1));
+    let resumed = run(&tried(60), &in_folder(parts.path(), true, 1));
+    assert_eq!((bits(&resumed), resumed.best), (bits(&whole), whole.best));
+    let text = std::fs::read_to_string(parts.path().join("policy.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let (step, eval) = whole.best.unwrap();
+    assert_eq!(json["best_step"], step);
+    assert_eq!(json["eval"]["ratio"], eval.ratio);
+}
+
+#[test]
+fn every_problem_is_measured_against_its_best_greedy() {
+    for problem in PROBLEMS {
+        let config = TrainConfig {
+            problem: problem.name.to_owned(),
+            valid: vec!["er:30:0.3".to_owned(), "ba:25:2".to_owned()],
+            valid_steps: 10,
+            ..small(20)
+        };
+        let outcome = run(&config, &RunOptions::default());
+        let (_, eval) = outcome.best.expect("20 steps have a trial");
+        let greedy_is_better = match problem.sense {
+            Sense::Minimise => eval.baseline < eval.objective,
+            Sense::Maximise => eval.baseline > eval.objective,
+        };
+        // Means of ratios and ratios of means differ where sizes do, but not by much on these.
+        let near = if greedy_is_better { 0.98..10.0 } else { 0.1..1.02 };
+        assert!(near.contains(&eval.ratio), "{}: {eval:?}", problem.name);
+        assert!(eval.baseline > 1.0, "{}: {eval:?}", problem.name);
+    }
+}
+
+#[test]
+fn wrong_graphs_are_named() {
+    let config = TrainConfig {
+        valid: vec!["no-such-file".to_owned()],
+        ..small(5)
+    };
+    let error = train(&config, &RunOptions::default(), &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains("`no-such-file`"), "{error}");
+}
