@@ -395,7 +395,8 @@ fn finish(
     let n_ended = reports.iter().map(|report| report.n_ended() as usize);
     let n_episodes = n_ended.sum();
     if n_episodes == 0 {
-        args.report.warning(&no_episode(reports.len(), outcome.largest_graph.0));
+        args.report
+            .warning(&no_episode(reports.len(), outcome.largest_graph.0));
     }
     let mut written = Ok(());
     if let Some(svg) = &args.svg {

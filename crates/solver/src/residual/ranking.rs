@@ -132,12 +132,7 @@ pub(super) struct Ranking {
 impl Ranking {
     /// Offers the best own candidates. The work is that of the nodes that have changed since the last call, or of a walk by falling degree
     /// where that is less.
-    pub(super) fn offer(
-        &mut self,
-        scored: &Scored<'_>,
-        d2: &mut NeighborDegrees,
-        top: &mut TopD,
-    ) {
+    pub(super) fn offer(&mut self, scored: &Scored<'_>, d2: &mut NeighborDegrees, top: &mut TopD) {
         let is_new = self.scale.to_bits() != scored.scale.to_bits();
         if is_new || self.max_degree != scored.degrees.max() {
             self.max_degree = scored.degrees.max();

@@ -165,7 +165,10 @@ impl Dataset {
     pub(super) fn fewest_nodes(&self) -> u32 {
         let first = self.stages[self.stages.len() - 2];
         let last_stage = self.sources.iter().filter(|(id, _)| *id >= first);
-        last_stage.map(|(_, source)| source.n_nodes()).min().unwrap_or(0)
+        last_stage
+            .map(|(_, source)| source.n_nodes())
+            .min()
+            .unwrap_or(0)
     }
 
     /// The sources of the last stage, from the first to the last.

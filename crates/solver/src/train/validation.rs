@@ -77,7 +77,11 @@ impl Held {
             trained.for_each(|source| held.add_kind(source));
         } else {
             let of_each = |source| (n_graphs(&source), source);
-            held.sources = named.into_iter().map(of_each).map(|(n, s)| (s, n)).collect();
+            held.sources = named
+                .into_iter()
+                .map(of_each)
+                .map(|(n, s)| (s, n))
+                .collect();
         }
         // An evaluation takes at most half as many picks as the steps between them learn from states.
         let n_picks: u64 = (held.sources.iter())

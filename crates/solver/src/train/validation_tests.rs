@@ -6,6 +6,7 @@ use crate::problem::{PROBLEMS, Sense};
 
 fn tried(steps: u64) -> TrainConfig {
     TrainConfig {
+        valid: vec!["er:10:0.4".to_owned()],
         valid_steps: 10,
         batch_size: 8,
         learning_rate: 0.05,
@@ -16,7 +17,10 @@ fn tried(steps: u64) -> TrainConfig {
 #[test]
 fn the_best_policy_that_was_tried_is_given() {
     let outcome = run(&tried(60), &RunOptions::default());
-    let evals = outcome.reports.iter().filter_map(|report| Some((report.step, report.eval?)));
+    let evals = outcome
+        .reports
+        .iter()
+        .filter_map(|report| Some((report.step, report.eval?)));
     let evals: Vec<_> = evals.collect();
     assert!(evals.len() >= 2, "several are compared: {evals:?}");
     let mut best = evals[0];
@@ -63,7 +67,7 @@ fn every_problem_is_measured_against_its_best_greedy() {
     for problem in PROBLEMS {
         let config = TrainConfig {
             problem: problem.name.to_owned(),
-            valid: vec!["er:30:0.3".to_owned(), "ba:25:2".to_owned()],
+            valid: vec!["er:10:0.4".to_owned()],
             valid_steps: 10,
             ..small(20)
         };
@@ -74,9 +78,13 @@ fn every_problem_is_measured_against_its_best_greedy() {
             Sense::Maximise => eval.baseline > eval.objective,
         };
         // Means of ratios and ratios of means differ where sizes do, but not by much on these.
-        let near = if greedy_is_better { 0.98..10.0 } else { 0.1..1.02 };
+        let near = if greedy_is_better {
+            0.98..10.0
+        } else {
+            0.1..1.02
+        };
         assert!(near.contains(&eval.ratio), "{}: {eval:?}", problem.name);
-        assert!(eval.baseline > 1.0, "{}: {eval:?}", problem.name);
+        assert!(eval.baseline >= 1.0, "{}: {eval:?}", problem.name);
     }
 }
 
