@@ -92,7 +92,7 @@ impl MaxTree {
         let mut block = 0;
         for level in self.levels.iter().rev() {
             let scores = &level[block * BLOCK..][..BLOCK];
-            block = block * BLOCK + scores.iter().position(|&score| score == best)?;
+            block = block * BLOCK + scores.iter().position(|&score| score >= best)?;
         }
         Some((best, block))
     }
