@@ -34,7 +34,8 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// Reads standard output: `METRIC:name:value:unit` lines, and the rest as one JSON object if it
-    /// begins like one. Every number of that object is a metric too.
+    /// begins like one. Every number of that object is a metric too, and so are those of its only
+    /// answer where it holds a list `answers` of one.
     pub(crate) fn parse(stdout: &str) -> Result<Answer> {
         let mut answer = Answer::default();
         let mut rest = String::new();
@@ -45,9 +46,16 @@ impl Answer {
             }
         }
         if rest.trim_start().starts_with('{')
-            && let Value::Object(fields) =
+            && let Value::Object(mut fields) =
                 serde_json::from_str(&rest).context("the answer's JSON")?
         {
+            if let Some([Value::Object(only)]) = fields
+                .get("answers")
+                .and_then(Value::as_array)
+                .map(Vec::as_slice)
+            {
+                fields.extend(only.clone());
+            }
             let numbers = fields
                 .iter()
                 .filter_map(|(name, value)| Some((name, value.as_f64()?)));

@@ -92,7 +92,7 @@ fn graphs<'s>(context: &Context<'_>, series: &'s Series) -> Result<Vec<Graphs<'s
 /// Mean of cover size over optimum, by the policy of this moment.
 fn mean_ratio(context: &Context<'_>, graphs: &Graphs<'_>) -> Result<f64> {
     let policy = context.scratch.join("training/policy.safetensors");
-    let mut words = vec!["solve".to_owned()];
+    let mut words = ["solve", "--method", "policy"].map(str::to_owned).to_vec();
     words.extend(graphs.files.iter().cloned());
     let policy = policy.display().to_string();
     words.extend(["--model", &policy, "--format", "json"].map(str::to_owned));
