@@ -51,12 +51,15 @@ fn malformed_graphs_are_placed_and_leave_no_file() {
             );
             assert!(listing(out.path()).is_empty(), "{name} left a file");
         };
-        check(run("solve {} --out {}", &[&file, &cover]));
+        check(run("solve --method policy {} --out {}", &[&file, &cover]));
         check(run(
-            "solve {} --out {} --format json --ranks 2",
+            "solve --method policy {} --out {} --format json --ranks 2",
             &[&file, &cover],
         ));
-        check(run("solve {} --out {} --complement", &[&file, &cover]));
+        check(run(
+            "solve --method policy {} --out {} --complement",
+            &[&file, &cover],
+        ));
         check(run("convert {} {}", &[&file, &out.path().join("g.mtx")]));
         check(run("info {}", &[&file]));
     }
@@ -74,7 +77,7 @@ fn damaged_compression_is_an_error() {
         flipped[bytes.len() / 2] ^= 0x10;
         for damaged in [&bytes[..bytes.len() / 2], &bytes[..10], &flipped] {
             fs::write(&file, damaged).unwrap();
-            let message = run("solve {} --out {}", &[&file, &cover]).error(2);
+            let message = run("solve --method policy {} --out {}", &[&file, &cover]).error(2);
             assert!(message.contains(&format!("g.mtx.{packing}")), "{message}");
             assert!(!cover.exists());
         }
@@ -86,7 +89,7 @@ fn output_that_cannot_be_written_fails_before_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing").join("file.mtx");
     for words in [
-        "solve karate --out {}",
+        "solve --method policy karate --out {}",
         "score karate --out {}",
         "generate er:9:0.5 --out {}",
         "convert karate {}",
@@ -128,12 +131,12 @@ fn nodes_that_a_header_promises_alone_are_taken_when_asked_for() {
 #[test]
 fn a_name_of_no_graph_is_refused_by_what_it_looks_like() {
     for graph in ["missing.mtx", "judo", "a/b:c"] {
-        let message = run(&format!("solve {graph}"), &[]).error(2);
+        let message = run(&format!("solve --method policy {graph}"), &[]).error(2);
         let expected = format!("error: {graph}: there is no such file");
         assert!(message.starts_with(&expected), "{message}");
     }
     for graph in ["er:10:2", "er:10", "ba:5:9", "xx:1:2"] {
-        let message = run(&format!("solve {graph}"), &[]).error(2);
+        let message = run(&format!("solve --method policy {graph}"), &[]).error(2);
         assert!(message.contains("as a generator: "), "{message}");
     }
 }
@@ -156,11 +159,18 @@ fn a_file_that_is_no_policy_is_refused() {
         &not_finite,
     ] {
         fs::write(&policy, bytes).unwrap();
-        let message = run("solve karate --model {} --out {}", &[&policy, &cover]).error(2);
+        let message = run(
+            "solve --method policy karate --model {} --out {}",
+            &[&policy, &cover],
+        )
+        .error(2);
         assert!(message.contains("p.safetensors"), "{message}");
         assert!(!cover.exists());
     }
-    for words in ["solve karate --model {}", "place costgraph:1 --model {}"] {
+    for words in [
+        "solve --method policy karate --model {}",
+        "place costgraph:1 --model {}",
+    ] {
         for (name, why) in [("missing", "there is no such file"), (".", "a folder")] {
             let message = run(words, &[&path(name)]).error(2);
             assert!(message.contains(why), "{message}");
@@ -173,20 +183,41 @@ fn a_file_that_is_no_policy_is_refused() {
 fn bad_usage_is_told_what_is_right() {
     for (words, expected) in [
         ("solve", "<GRAPH>"),
-        ("solve karate --nodes-per-step 0", "adaptive or a number"),
-        ("solve karate --nodes-per-step many", "adaptive or a number"),
-        ("solve karate --path fast", "free-first-layer"),
-        ("solve karate --preset best", "default or paper"),
-        ("solve karate --ranks 0", "1 to 1024"),
-        ("solve karate --ranks 99999", "1 to 1024"),
-        ("solve karate --ranks -1", "-1 is not in"),
-        ("solve karate --timeout 0", "above 0"),
-        ("solve karate --timeout soon", "10s, 5m or 500ms"),
-        ("solve karate --input-format xml", "matrix-market"),
-        ("solve karate --format yaml", "json"),
-        ("solve karate --seed x", "--seed"),
-        ("solve karate --device tpu", "host, emulated, cuda"),
-        ("solve karate -q -v", "cannot be used with"),
+        (
+            "solve --method policy karate --nodes-per-step 0",
+            "adaptive or a number",
+        ),
+        (
+            "solve --method policy karate --nodes-per-step many",
+            "adaptive or a number",
+        ),
+        (
+            "solve --method policy karate --path fast",
+            "free-first-layer",
+        ),
+        (
+            "solve --method policy karate --preset best",
+            "default or paper",
+        ),
+        ("solve --method policy karate --ranks 0", "1 to 1024"),
+        ("solve --method policy karate --ranks 99999", "1 to 1024"),
+        ("solve --method policy karate --ranks -1", "-1 is not in"),
+        ("solve --method policy karate --timeout 0", "above 0"),
+        (
+            "solve --method policy karate --timeout soon",
+            "10s, 5m or 500ms",
+        ),
+        (
+            "solve --method policy karate --input-format xml",
+            "matrix-market",
+        ),
+        ("solve --method policy karate --format yaml", "json"),
+        ("solve --method policy karate --seed x", "--seed"),
+        (
+            "solve --method policy karate --device tpu",
+            "host, emulated, cuda",
+        ),
+        ("solve --method policy karate -q -v", "cannot be used with"),
         ("generate er:10:0.5", "--out"),
         ("generate er:10 --out x.mtx", "er:n:p"),
         ("convert karate", "<OUT>"),
@@ -210,7 +241,7 @@ fn what_never_ends_or_never_fits_is_refused_at_once() {
     let out = folder.path().join("g.mtx");
     let too_large = run("generate ws:4294967294:2:0 --out {}", &[&out]);
     assert!(too_large.error(2).contains("more than this machine gives"));
-    let too_large = run("solve er:4000000:0.9", &[]);
+    let too_large = run("solve --method policy er:4000000:0.9", &[]);
     assert!(too_large.error(2).contains("more than this machine gives"));
     assert!(listing(folder.path()).is_empty());
     if cfg!(unix) {
@@ -219,7 +250,7 @@ fn what_never_ends_or_never_fits_is_refused_at_once() {
                 .error(2)
                 .contains("this is a device")
         );
-        let policy = run("solve karate --model /dev/zero", &[]);
+        let policy = run("solve --method policy karate --model /dev/zero", &[]);
         assert!(policy.error(2).contains("expected a policy file"));
     }
 }
@@ -230,11 +261,11 @@ fn the_input_is_not_overwritten() {
     let graph = folder.path().join("g.el");
     fs::write(&graph, "1 2\n2 3\n").unwrap();
     for words in [
-        "solve {} --out {}",
+        "solve --method policy {} --out {}",
         "score {} --out {}",
         "convert {} {}",
-        "solve karate --model {} --out {}",
-        "solve karate --problem mis --model {} --out {}",
+        "solve --method policy karate --model {} --out {}",
+        "solve --method policy karate --problem mis --model {} --out {}",
         "score karate --model {} --out {}",
     ] {
         let message = run(words, &[&graph, &graph]).error(2);

@@ -11,7 +11,7 @@ const WAYS: [&str; 4] = ["paper", "gather", "halo", "grid"];
 
 fn cover(graph: &str, flags: &str, folder: &Path) -> (String, Value) {
     let out = folder.join("cover.txt");
-    let words = format!("solve {graph} {flags} --out {{}} --format json");
+    let words = format!("solve --method policy {graph} {flags} --out {{}} --format json");
     let answer = run(&words, &[&out]).json();
     assert_eq!(answer["verified"], true);
     (fs::read_to_string(&out).unwrap(), answer)
@@ -35,7 +35,8 @@ fn solve_shares_sums_in_every_way() {
             }
         }
     }
-    let words = "solve karate --model mvc-three-layers --ranks 2 --communication halo";
+    let words =
+        "solve --method policy karate --model mvc-three-layers --ranks 2 --communication halo";
     let answer = run(words, &[]).ok();
     assert_eq!(answer.line("communication"), "halo");
     // L = 3, K = 32, N = 34: 4 (3 * 32 * 34 + 32).
@@ -123,7 +124,7 @@ fn train_shares_sums_and_takes_other_layers() {
 fn check_solves(policy: &Path, folder: &Path) {
     let solve = |flags: &str| {
         let out = folder.join("cover.txt");
-        let words = format!("solve er:80:0.1 --model {{}} {flags} --out {{}}");
+        let words = format!("solve --method policy er:80:0.1 --model {{}} {flags} --out {{}}");
         run(&words, &[policy, &out]).ok();
         fs::read_to_string(&out).unwrap()
     };
@@ -137,11 +138,11 @@ fn check_solves(policy: &Path, folder: &Path) {
 /// Commands, and what their refusals say.
 const REFUSED: [(&str, &str); 8] = [
     (
-        "solve karate --communication ring --out {}",
+        "solve --method policy karate --communication ring --out {}",
         "expected paper, gather, halo or grid, not `ring`",
     ),
     (
-        "solve karate --ranks 2 --communication halo --out {}",
+        "solve --method policy karate --ranks 2 --communication halo --out {}",
         "communication `halo`",
     ),
     (
@@ -149,7 +150,7 @@ const REFUSED: [(&str, &str); 8] = [
         "communication `grid`",
     ),
     (
-        "solve karate --problem mis --communication paper --out {}",
+        "solve --method policy karate --problem mis --communication paper --out {}",
         "communication `paper`",
     ),
     (

@@ -64,11 +64,11 @@ fn emulated_covers_are_the_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let (on_host, emulated) = (folder.path().join("host"), folder.path().join("emulated"));
     for words in [
-        "solve karate",
-        "solve karate --nodes-per-step 3 --preset paper",
-        "solve er:400:0.15 --seed 3 --nodes-per-step adaptive",
-        "solve ba:400:4 --seed 3 --nodes-per-step adaptive",
-        "solve er:0:0.5",
+        "solve --method policy karate",
+        "solve --method policy karate --nodes-per-step 3 --preset paper",
+        "solve --method policy er:400:0.15 --seed 3 --nodes-per-step adaptive",
+        "solve --method policy ba:400:4 --seed 3 --nodes-per-step adaptive",
+        "solve --method policy er:0:0.5",
     ] {
         let want = run(&format!("{words} --out {{}}"), &[&on_host]).ok();
         let got = installed
@@ -96,7 +96,7 @@ fn other_policies_run_emulated_on_any_number_of_ranks() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (one, three) = (folder.path().join("one"), folder.path().join("three"));
-    let words = "solve karate --model mvc-three-layers --device emulated --out {}";
+    let words = "solve --method policy karate --model mvc-three-layers --device emulated --out {}";
     assert_eq!(installed.run(words, &[&one]).ok().line("verified"), "yes");
     installed.run(&format!("{words} --ranks 3"), &[&three]).ok();
     assert_eq!(fs::read(&one).unwrap(), fs::read(&three).unwrap());
@@ -127,7 +127,7 @@ fn what_the_emulated_device_lacks_is_refused() {
     };
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let words = "solve karate --ranks 2 --out {} --device emulated";
+    let words = "solve --method policy karate --ranks 2 --out {} --device emulated";
     let message = installed.run(words, &[&out]).error(2);
     assert!(message.contains("--device host"), "{message}");
     assert!(!out.exists(), "{words}");
@@ -137,12 +137,12 @@ fn what_the_emulated_device_lacks_is_refused() {
 fn an_emulator_that_is_absent_or_none_is_a_missing_device() {
     let installed = Installed::new();
     let message = installed
-        .run("solve karate --device emulated", &[])
+        .run("solve --method policy karate --device emulated", &[])
         .error(3);
     assert!(message.contains(EMULATOR_FILE), "{message}");
     fs::write(installed.folder.path().join(EMULATOR_FILE), "no library").unwrap();
     let message = installed
-        .run("solve karate --device emulated", &[])
+        .run("solve --method policy karate --device emulated", &[])
         .error(3);
     assert!(message.contains(EMULATOR_FILE), "{message}");
 }

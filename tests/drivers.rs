@@ -56,7 +56,10 @@ fn what_is_wrong_with_a_driver_is_said() {
         ),
     ];
     for (device, setting, wanted) in cases {
-        for words in ["solve karate", "train --steps 1 --run never-made"] {
+        for words in [
+            "solve --method policy karate",
+            "train --steps 1 --run never-made",
+        ] {
             let words = format!("{words} --device {device}");
             let message = run_with(&driver, &words, &[setting]).error(3);
             for part in wanted {
@@ -74,7 +77,12 @@ fn auto_without_a_gpu_is_the_host() {
         return;
     };
     let settings = [("FAKE_CUDA_COUNT", "0")];
-    let answer = run_with(&driver, "solve karate --device auto", &settings).ok();
+    let answer = run_with(
+        &driver,
+        "solve --method policy karate --device auto",
+        &settings,
+    )
+    .ok();
     assert_eq!(answer.line("device"), "host");
     assert_eq!(answer.line("verified"), "yes");
 }

@@ -97,13 +97,13 @@ fn the_policys_rows_are_what_solve_finds() {
         )
         .json();
         let solved = run(
-            &format!("solve {graph} --reduce --compare --format json"),
+            &format!("solve --method policy {graph} --reduce --compare --format json"),
             &[],
         )
         .json();
         let rows = &answer["graphs"][0]["rows"];
         let stage = |list: &str, name: &str| row(&solved[list], name)["objective"].clone();
-        assert_eq!(row(rows, "rl")["objective"], stage("stages", "rl"));
+        assert_eq!(row(rows, "rl")["objective"], stage("stages", "policy"));
         assert_eq!(
             row(rows, "rl_reduce")["objective"],
             stage("stages", "reduce")
@@ -122,7 +122,11 @@ fn the_policys_rows_are_what_solve_finds() {
 #[test]
 fn a_policy_for_independent_sets_covers_by_what_is_left() {
     let answer = run("eval er:150:0.15 --model mis-default --format json", &[]).json();
-    let set = run("solve er:150:0.15 --problem mis --format json", &[]).json();
+    let set = run(
+        "solve --method policy er:150:0.15 --problem mis --format json",
+        &[],
+    )
+    .json();
     let cover = &row(&answer["graphs"][0]["rows"], "rl")["objective"];
     assert_eq!(
         cover.as_u64().unwrap() + set["objective"].as_u64().unwrap(),
@@ -132,7 +136,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
     // `solve` has the same covers, on any number of ranks.
     for n_ranks in [1, 3] {
         let words = format!(
-            "solve er:150:0.15 --model mis-default --reduce --ranks {n_ranks} --format json"
+            "solve --method policy er:150:0.15 --model mis-default --reduce --ranks {n_ranks} --format json"
         );
         let solved = run(&words, &[]).json();
         assert_eq!(
@@ -140,12 +144,16 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
             (&"mvc".into(), &true.into())
         );
         let stages = &solved["stages"];
-        assert_eq!(&row(stages, "rl")["objective"], cover);
+        assert_eq!(&row(stages, "policy")["objective"], cover);
         let reduced = &row(&answer["graphs"][0]["rows"], "rl_reduce")["objective"];
         assert_eq!(&row(stages, "reduce")["objective"], reduced);
     }
     for flag in ["--reduce-inside", "--preset paper"] {
-        let message = run(&format!("solve karate --model mis-default {flag}"), &[]).error(2);
+        let message = run(
+            &format!("solve --method policy karate --model mis-default {flag}"),
+            &[],
+        )
+        .error(2);
         assert!(message.contains(&format!("without {flag}")), "{message}");
     }
     // The set's own rows, with the optimum that is left of the smallest cover.

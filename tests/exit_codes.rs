@@ -11,12 +11,15 @@ fn a_missing_device_is_3() {
     let out = folder.path().join("out");
     // Missing on every machine, also on one with GPUs. `drivers.rs` and `devices.rs` have the other ways to be missing.
     let device = "cuda:4000000000";
-    for words in ["solve karate --out {}", "train --steps 2 --run {}"] {
+    for words in [
+        "solve --method policy karate --out {}",
+        "train --steps 2 --run {}",
+    ] {
         let message = run(&format!("{words} --device {device}"), &[&out]).error(3);
         assert!(message.contains(device), "{message}");
         assert!(!out.exists());
     }
-    run("solve karate --device host", &[]).ok();
+    run("solve --method policy karate --device host", &[]).ok();
 }
 
 #[test]
@@ -25,8 +28,8 @@ fn a_lost_rank_is_4() {
     let out = folder.path().join("out");
     // Ranks look for each other a moment before they wait, but not in each of thousands of meetings of six.
     for words in [
-        "solve er:2000:0.2 --ranks 6 --timeout 1e-9 --out {}",
-        "solve ba:5000:2 --ranks 6 --timeout 1e-9 --out {} --format json",
+        "solve --method policy er:2000:0.2 --ranks 6 --timeout 1e-9 --out {}",
+        "solve --method policy ba:5000:2 --ranks 6 --timeout 1e-9 --out {} --format json",
     ] {
         let message = run(words, &[&out]).error(4);
         assert!(message.contains("timed out"), "{message}");
@@ -44,7 +47,7 @@ fn standard_output_that_fails_is_1() {
         return;
     }
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
-    let mut child = command("solve karate", &[])
+    let mut child = command("solve --method policy karate", &[])
         .stdout(full.unwrap())
         .stderr(Stdio::piped())
         .spawn()
@@ -64,9 +67,15 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
         return;
     }
     for (words, expected) in [
-        ("solve karate --out {}", "\ncover size "),
-        ("solve karate --format json --out {}", "\"objective\": "),
-        ("solve karate --ranks 2 --out {}", "\nverified yes\n"),
+        ("solve --method policy karate --out {}", "\ncover size "),
+        (
+            "solve --method policy karate --format json --out {}",
+            "\"objective\": ",
+        ),
+        (
+            "solve --method policy karate --ranks 2 --out {}",
+            "\nverified       yes\n",
+        ),
         ("score karate --top 1 --out {}", "\nload seconds "),
         ("score karate --format json --out {}", "\"top\": ["),
         ("eval karate --svg {}", "karate"),
@@ -88,8 +97,8 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     for words in [
-        "solve er:200:0.1",
-        "solve karate --format json",
+        "solve --method policy er:200:0.1",
+        "solve --method policy karate --format json",
         "info karate",
         "place costgraph:1",
         // Ends with its reader; all of it would take longer than the test waits.
@@ -142,8 +151,8 @@ fn help_has_an_example_and_the_exit_codes() {
 
 #[test]
 fn standard_error_is_silent_unless_asked() {
-    run("solve er:300:0.3", &[]).ok();
-    let verbose = run("solve karate -v", &[]);
+    run("solve --method policy er:300:0.3", &[]).ok();
+    let verbose = run("solve --method policy karate -v", &[]);
     assert_eq!(verbose.code, Some(0));
     assert!(
         verbose.stderr.starts_with("note: stored as bits"),

@@ -13,14 +13,14 @@ fn every_format_and_compression_gives_the_same_cover() {
     run("generate ba:70:3 --seed 5 --out {}", &[&plain]).ok();
     let graph = second_opinion::read(&plain);
     let cover = folder.path().join("cover.txt");
-    run("solve {} --out {}", &[&plain, &cover]).ok();
+    run("solve --method policy {} --out {}", &[&plain, &cover]).ok();
     let expected = fs::read_to_string(&cover).unwrap();
     graph.check_cover(&expected).unwrap();
     for extension in ["mtx", "el", "clq", "graph", "gr"] {
         for packing in ["", ".gz", ".zst"] {
             let file = folder.path().join(format!("copy.{extension}{packing}"));
             run("convert {} {}", &[&plain, &file]).ok();
-            let answer = run("solve {} --out {}", &[&file, &cover]).ok();
+            let answer = run("solve --method policy {} --out {}", &[&file, &cover]).ok();
             let word = match packing {
                 "" => ", plain",
                 ".gz" => ", gzip",
@@ -50,7 +50,7 @@ fn covers_name_nodes_as_the_file_does() {
         ("z 1\nz 2\nz 3\nb 6\nb 7\nb 8\n", "z\nb\n"),
     ] {
         fs::write(&file, text).unwrap();
-        run("solve {} --out {}", &[&file, &cover]).ok();
+        run("solve --method policy {} --out {}", &[&file, &cover]).ok();
         assert_eq!(fs::read_to_string(&cover).unwrap(), expected);
     }
 }
@@ -100,7 +100,11 @@ fn the_complement_is_solved_and_written() {
     run("convert {} {} --complement", &[&file, &complement]).ok();
     let expected = second_opinion::read(&file).complement();
     assert_eq!(second_opinion::read(&complement).edges, expected.edges);
-    let answer = run("solve {} --complement --out {}", &[&file, &cover]).ok();
+    let answer = run(
+        "solve --method policy {} --complement --out {}",
+        &[&file, &cover],
+    )
+    .ok();
     assert_eq!(answer.line("edges"), expected.edges.len().to_string());
     let size = expected.check_cover(&fs::read_to_string(&cover).unwrap());
     assert_eq!(answer.line("cover size"), size.unwrap().to_string());
@@ -139,7 +143,7 @@ fn a_graph_may_come_through_a_pipe() {
         .spawn()
         .unwrap();
     let pipe = cat.stdout.take().unwrap();
-    let answer = finish(command("solve /dev/stdin", &[]).stdin(pipe)).ok();
+    let answer = finish(command("solve --method policy /dev/stdin", &[]).stdin(pipe)).ok();
     crate::program::wait(&mut cat);
     assert_eq!(answer.line("cover size"), "1");
 }

@@ -23,7 +23,7 @@ fn pipe_in(folder: &Path) -> PathBuf {
 const WRITERS: [&str; 5] = [
     "generate er:30:0.2 --out {}",
     "convert karate {} --output-format pace",
-    "solve karate --out {}",
+    "solve --method policy karate --out {}",
     "embed karate --epochs 1 --dim 4 --out {}",
     "embed import karate --out {}",
 ];
@@ -88,7 +88,7 @@ fn a_limit_of_file_sizes_is_an_error_that_leaves_nothing() {
     let jobs = [
         "generate er:300:0.2 --out {}",
         "convert karate {} --output-format pace",
-        "solve karate --out {}",
+        "solve --method policy karate --out {}",
         "embed karate --epochs 1 --dim 32 --out {}",
         "embed import er:300:0.2 --out {}",
     ];
@@ -211,8 +211,13 @@ fn a_secret_keeps_strangers_out_of_a_world() {
     let file = folder.path().join("secret");
     fs::write(&file, "a secret of the two ranks\n").unwrap();
     let world = World::new(2);
-    let rank =
-        |rank, timeout: u32| world.rank(rank, &format!("solve karate --timeout {timeout}"), &[]);
+    let rank = |rank, timeout: u32| {
+        world.rank(
+            rank,
+            &format!("solve --method policy karate --timeout {timeout}"),
+            &[],
+        )
+    };
     let (mut first, mut second) = (rank(0, 60), rank(1, 60));
     first.env("SHARDGRAPH_SECRET", "a secret of the two ranks");
     second.env("SHARDGRAPH_SECRET_FILE", &file);

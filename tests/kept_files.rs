@@ -30,7 +30,7 @@ fn no_output_takes_the_place_of_an_input() {
     let place = "place costgraph:1 --evaluations 50 --model {}";
     for (words, paths) in [
         (
-            "solve karate --model {} --out {}".to_owned(),
+            "solve --method policy karate --model {} --out {}".to_owned(),
             [&policy, &policy],
         ),
         (

@@ -9,7 +9,7 @@ use shardgraph_collectives::Launch;
 use crate::processes::{finish_all, free_port, is_free};
 use crate::program::{command, run};
 
-const SOLVE: &str = "solve er:300:0.1 --seed 2 --timeout 60 --out {}";
+const SOLVE: &str = "solve --method policy er:300:0.1 --seed 2 --timeout 60 --out {}";
 
 type Vars = Vec<(&'static str, String)>;
 
@@ -103,7 +103,7 @@ fn tasks_of_a_slurm_step_are_ranks() {
 /// A batch script has the job's variables and no step: one process, one rank.
 #[test]
 fn a_slurm_script_outside_of_a_step_is_alone() {
-    let mut outside = command("solve karate", &[]);
+    let mut outside = command("solve --method policy karate", &[]);
     let vars = slurm(815, 4, 0).into_iter();
     outside.envs(vars.filter(|(name, _)| !name.contains("STEP") && *name != "SLURM_PROCID"));
     let answer = crate::program::finish(&mut outside).ok();

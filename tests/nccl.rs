@@ -53,7 +53,7 @@ fn solving_through_a_group_finds_the_same_cover() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (one, three) = (folder.path().join("one"), folder.path().join("three"));
-    let words = "solve karate --model mvc-three-layers --device emulated --out {}";
+    let words = "solve --method policy karate --model mvc-three-layers --device emulated --out {}";
     installed.run(words, &[&one]).ok();
     let words = format!("{words} --ranks 3 --comm nccl --nccl-library {{}}");
     installed.run(&words, &[&three, &library]).ok();
@@ -62,18 +62,25 @@ fn solving_through_a_group_finds_the_same_cover() {
 
 #[test]
 fn what_a_group_needs_is_said() {
-    for words in ["solve karate", "train --steps 1 --run never-made"] {
+    for words in [
+        "solve --method policy karate",
+        "train --steps 1 --run never-made",
+    ] {
         let message = run(&format!("{words} --comm nccl"), &[]).error(2);
         assert!(message.contains("--device cuda"), "{message}");
         let message = run(&format!("{words} --comm nccl --device cuda:99"), &[]).error(3);
         assert!(message.contains("cuda:99"), "{message}");
     }
-    let message = run("solve karate --nccl-library libnccl.so.2", &[]).error(2);
+    let message = run(
+        "solve --method policy karate --nccl-library libnccl.so.2",
+        &[],
+    )
+    .error(2);
     assert!(message.contains("--comm nccl"), "{message}");
     let Some(installed) = Installed::with_emulator() else {
         return;
     };
-    let words = "solve karate --comm nccl --device emulated --nccl-library no/such/libnccl.so";
+    let words = "solve --method policy karate --comm nccl --device emulated --nccl-library no/such/libnccl.so";
     let message = installed.run(words, &[]).error(3);
     assert!(
         message.contains("no/such/libnccl.so") && message.contains("--nccl-library"),
@@ -86,7 +93,7 @@ fn what_a_group_needs_is_said() {
 fn processes_take_a_gpu_each() {
     let end = |local_rank: Option<&str>| -> Vec<Run> {
         let world = World::new(2);
-        let words = "solve karate --comm nccl --device cuda:99";
+        let words = "solve --method policy karate --comm nccl --device cuda:99";
         let start = |rank| {
             let mut command = world.rank(rank, words, &[]);
             if let Some(local_rank) = local_rank {
@@ -123,7 +130,7 @@ fn a_group_that_breaks_is_a_lost_rank() {
     fs::copy(&library, &planted).unwrap();
     let words = "--ranks 2 --device emulated --comm nccl --nccl-library {}";
     for job in [
-        "solve karate --model mvc-three-layers",
+        "solve --method policy karate --model mvc-three-layers",
         "train --steps 80 --seed 3 --run {}",
     ] {
         let out = folder.path().join("out");
@@ -165,7 +172,7 @@ impl Apart {
 
     /// One rank, whose deadline is longer than the test waits for it.
     fn rank(&self, world: &World, rank: u32, library: &Path) -> Command {
-        let words = "solve karate --model mvc-three-layers --device emulated --comm nccl --timeout 120 --nccl-library {}";
+        let words = "solve --method policy karate --model mvc-three-layers --device emulated --comm nccl --timeout 120 --nccl-library {}";
         self.installed.command(&world.rank(rank, words, &[library]))
     }
 

@@ -76,9 +76,13 @@ fn covers_have_the_same_bytes_as_with_one_rank() {
         "er:257:0.2",
         "er:66:0.05 --path general",
     ] {
-        run(&format!("solve {graph} --ranks 1 --out {{}}"), &[&one]).ok();
+        run(
+            &format!("solve --method policy {graph} --ranks 1 --out {{}}"),
+            &[&one],
+        )
+        .ok();
         for size in [2, 3] {
-            let words = format!("solve {graph} --out {{}}");
+            let words = format!("solve --method policy {graph} --out {{}}");
             let runs = run_all(size, &words, &[&many]);
             for (rank, run) in runs.into_iter().enumerate() {
                 let run = run.ok();
@@ -100,35 +104,37 @@ fn covers_have_the_same_bytes_as_with_one_rank() {
 #[test]
 fn explicit_ranks_are_threads_and_one_process_is_alone() {
     let world = World::new(3);
-    let run = finish(&mut world.rank(1, "solve karate --ranks 2", &[])).ok();
+    let run = finish(&mut world.rank(1, "solve --method policy karate --ranks 2", &[])).ok();
     assert_eq!(run.line("ranks"), "2");
-    let run = finish(&mut world.rank(1, "solve karate --comm threads", &[])).ok();
+    let run = finish(&mut world.rank(1, "solve --method policy karate --comm threads", &[])).ok();
     assert_eq!(run.line("ranks"), "1");
-    let run = run_all(1, "solve karate", &[]).remove(0).ok();
+    let run = run_all(1, "solve --method policy karate", &[])
+        .remove(0)
+        .ok();
     assert_eq!(run.line("ranks"), "1");
 }
 
 #[test]
 fn half_set_variables_are_named() {
     for missing in ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"] {
-        let mut command = World::new(2).rank(1, "solve karate", &[]);
+        let mut command = World::new(2).rank(1, "solve --method policy karate", &[]);
         let message = finish(command.env_remove(missing)).error(2);
         assert!(
             message.contains(missing) && message.contains("torchrun"),
             "{message}"
         );
     }
-    let mut command = World::new(2).rank(2, "solve karate", &[]);
+    let mut command = World::new(2).rank(2, "solve --method policy karate", &[]);
     assert!(finish(&mut command).error(2).contains("RANK=2"));
-    let message = run("solve karate --comm tcp", &[]).error(2);
+    let message = run("solve --method policy karate --comm tcp", &[]).error(2);
     assert!(message.contains("WORLD_SIZE"), "{message}");
-    run("solve karate --comm tcp --ranks 2", &[]).error(2);
+    run("solve --method policy karate --comm tcp --ranks 2", &[]).error(2);
 }
 
 #[test]
 fn a_rank_that_never_comes_is_named_after_the_deadline() {
     let world = World::new(3);
-    let words = "solve karate --timeout 1";
+    let words = "solve --method policy karate --timeout 1";
     let commands = [0, 2].map(|rank| world.rank(rank, words, &[]));
     for run in finish_all(commands.into()) {
         let message = run.error(4);
@@ -141,7 +147,7 @@ fn a_rank_that_never_comes_is_named_after_the_deadline() {
 #[test]
 fn two_ranks_with_one_number_are_told_so() {
     let world = World::new(3);
-    let commands = [0, 1, 1].map(|rank| world.rank(rank, "solve karate", &[]));
+    let commands = [0, 1, 1].map(|rank| world.rank(rank, "solve --method policy karate", &[]));
     for run in finish_all(commands.into()) {
         let message = run.error(2);
         assert!(message.contains("rank 1"), "{message}");
@@ -152,16 +158,22 @@ fn two_ranks_with_one_number_are_told_so() {
 #[test]
 fn different_inputs_are_refused_on_all_ranks() {
     for (odd, what) in [
-        ("solve er:200:0.1 --seed 2", "graph"),
-        ("solve er:200:0.1 --nodes-per-step 8", "options"),
-        ("solve er:200:0.1 --model mvc-three-layers", "policy"),
+        ("solve --method policy er:200:0.1 --seed 2", "graph"),
+        (
+            "solve --method policy er:200:0.1 --nodes-per-step 8",
+            "options",
+        ),
+        (
+            "solve --method policy er:200:0.1 --model mvc-three-layers",
+            "policy",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let cover = folder.path().join("cover");
         let world = World::new(3);
         let words = |rank: u32| match rank {
             1 => format!("{odd} --out {{}}"),
-            _ => "solve er:200:0.1 --out {}".to_owned(),
+            _ => "solve --method policy er:200:0.1 --out {}".to_owned(),
         };
         let commands = (0..3).map(|rank| world.rank(rank, &words(rank), &[&cover]));
         for run in finish_all(commands.collect()) {
@@ -178,7 +190,8 @@ fn different_inputs_are_refused_on_all_ranks() {
 fn an_error_of_one_rank_ends_all_with_its_code() {
     let world = World::new(3);
     let graph = |rank| if rank == 2 { "missing.mtx" } else { "karate" };
-    let commands = (0..3).map(|rank| world.rank(rank, &format!("solve {}", graph(rank)), &[]));
+    let commands =
+        (0..3).map(|rank| world.rank(rank, &format!("solve --method policy {}", graph(rank)), &[]));
     let runs = finish_all(commands.collect());
     let codes: Vec<_> = runs.iter().map(|run| run.code).collect();
     assert_eq!(codes, [Some(2); 3], "{runs:?}");
@@ -192,7 +205,7 @@ fn an_error_of_one_rank_ends_all_with_its_code() {
 fn an_answer_that_cannot_be_written_ends_all() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("no-folder").join("cover");
-    let runs = run_all(2, "solve karate --out {}", &[&nowhere]);
+    let runs = run_all(2, "solve --method policy karate --out {}", &[&nowhere]);
     let codes: Vec<_> = runs.iter().map(|run| run.code).collect();
     assert_eq!(codes, [Some(2); 2], "{runs:?}");
 }
@@ -209,7 +222,8 @@ impl LongJob {
         let folder = tempfile::tempdir().unwrap();
         let cover = folder.path().join("cover");
         let world = World::new(size);
-        let words = "solve ba:20000:8 --path free-first-layer --timeout 60 --out {}";
+        let words =
+            "solve --method policy ba:20000:8 --path free-first-layer --timeout 60 --out {}";
         let start = |rank| {
             let mut command = world.rank(rank, words, &[&cover]);
             let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -296,9 +310,13 @@ fn covers_under_mpiexec_have_the_same_bytes() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (one, many) = (folder.path().join("one"), folder.path().join("many"));
-    run("solve er:300:0.1 --seed 2 --out {}", &[&one]).ok();
+    run(
+        "solve --method policy er:300:0.1 --seed 2 --out {}",
+        &[&one],
+    )
+    .ok();
     for n_ranks in ["2", "3"] {
-        let words = "solve er:300:0.1 --seed 2 --mpi-library {} --out {}";
+        let words = "solve --method policy er:300:0.1 --seed 2 --mpi-library {} --out {}";
         let same = command(words, &[&library, &many]);
         let answer = finish(&mut under_mpiexec(&mpiexec, n_ranks, &same)).ok();
         assert_eq!(answer.line("ranks"), n_ranks); // printed once
@@ -308,13 +326,20 @@ fn covers_under_mpiexec_have_the_same_bytes() {
 
 #[test]
 fn an_mpi_that_is_absent_is_a_missing_library() {
-    let mut command = command("solve karate --mpi-library /no/such/libmpi_abi.so.1", &[]);
+    let mut command = command(
+        "solve --method policy karate --mpi-library /no/such/libmpi_abi.so.1",
+        &[],
+    );
     command.env("PMI_RANK", "0").env("PMI_SIZE", "2");
     let message = finish(&mut command).error(3);
     assert!(message.contains("/no/such/libmpi_abi.so.1"), "{message}");
-    run("solve karate --comm mpi", &[]).error(2);
-    run("solve karate --comm mpi --ranks 2", &[]).error(2);
-    let message = run("solve karate --ranks 2 --mpi-library libmpi_abi.so.1", &[]).error(2);
+    run("solve --method policy karate --comm mpi", &[]).error(2);
+    run("solve --method policy karate --comm mpi --ranks 2", &[]).error(2);
+    let message = run(
+        "solve --method policy karate --ranks 2 --mpi-library libmpi_abi.so.1",
+        &[],
+    )
+    .error(2);
     assert!(message.contains("--comm mpi"), "{message}");
 }
 
@@ -331,7 +356,7 @@ fn scoring_in_several_processes_is_refused() {
 #[test]
 fn a_stopped_rank_is_named_after_the_deadline() {
     let world = World::new(3);
-    let words = "solve ba:20000:8 --path free-first-layer --timeout 8";
+    let words = "solve --method policy ba:20000:8 --path free-first-layer --timeout 8";
     let start = |rank| {
         let mut command = world.rank(rank, words, &[]);
         let command = command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -116,17 +116,17 @@ impl Run {
         opened(&self.ok().stdout)
     }
 
-    /// What follows `name` and a blank on a line of the answer.
+    /// What follows `name` and blanks on a line of the answer.
     pub(crate) fn line(&self, name: &str) -> &str {
         let found = self.stdout.lines().find_map(|line| {
             let rest = line.strip_prefix(name)?;
-            rest.strip_prefix(' ')
+            rest.starts_with(' ').then(|| rest.trim_start())
         });
         found.unwrap_or_else(|| panic!("no line `{name} ...`: {self:?}"))
     }
 }
 
-/// The own keys of a JSON answer; every answer names its command, the program's version and the schema's.
+/// The own keys of a JSON answer, or of the only one of its list `answers`; every answer names its command, the program's version and the schema's.
 pub(crate) fn opened(text: &str) -> Value {
     let mut answer: Value = serde_json::from_str(text).unwrap();
     let keys = answer.as_object_mut().unwrap();
@@ -136,8 +136,15 @@ pub(crate) fn opened(text: &str) -> Value {
     };
     assert!(!take("command").as_str().unwrap().is_empty());
     assert_eq!(take("version"), env!("CARGO_PKG_VERSION"));
-    assert_eq!(take("schema_version"), 2);
-    answer
+    assert_eq!(take("schema_version"), 3);
+    match answer
+        .get("answers")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+    {
+        Some([only]) => only.clone(),
+        _ => answer,
+    }
 }
 
 /// The names in a folder, sorted; hidden ones too.

@@ -8,7 +8,7 @@ use crate::program::run;
 /// The cover file and the steps of one run.
 fn solve(graph: &str, flags: &str, folder: &Path) -> (String, u64) {
     let cover = folder.join("cover.txt");
-    let words = format!("solve {graph} {flags} --out {{}} --format json");
+    let words = format!("solve --method policy {graph} {flags} --out {{}} --format json");
     let answer = run(&words, &[&cover]).json();
     assert_eq!(answer["verified"], true);
     if let Some(path) = flags.strip_prefix("--path ").filter(|path| *path != "auto") {
@@ -113,7 +113,7 @@ fn preset_paper_keeps_picks_that_cover_nothing() {
     let file = folder.path().join("g.el");
     fs::write(&file, "a b\nc d\n").unwrap();
     let size = |flags: &str| {
-        let words = format!("solve {{}} --nodes-per-step 8 --format json {flags}");
+        let words = format!("solve --method policy {{}} --nodes-per-step 8 --format json {flags}");
         run(&words, &[&file]).json()["objective"].as_u64().unwrap()
     };
     assert_eq!((size(""), size("--preset paper")), (2, 4));

@@ -28,14 +28,23 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-const SOLVE: [(&str, &str); 16] = [
+const SOLVE: [(&str, &str); 25] = [
     ("graph", "string"),
     ("problem", "string"),
     ("nodes", "count"),
     ("edges", "count"),
     ("objective", "count"),
     ("verified", "boolean"),
-    ("lower_bound", "count"),
+    ("method", "string"),
+    ("sense", "string"),
+    ("optimal", "boolean"),
+    ("bound", "count"),
+    ("bound_source", "string"),
+    ("gap", "number"),
+    ("found_by", "string"),
+    ("rows", "list"),
+    ("seed", "count"),
+    ("solution", "list"),
     ("steps", "count"),
     ("seconds", "number"),
     ("seconds_per_step", "number"),
@@ -51,7 +60,11 @@ const SOLVE: [(&str, &str); 16] = [
 fn solve() {
     // Without an edge too: no steps must not make a number of seconds null.
     for graph in ["karate", "er:5:0", "er:0:0.5"] {
-        let answer = run(&format!("solve {graph} --format json --ranks 2"), &[]).json();
+        let answer = run(
+            &format!("solve --method policy {graph} --format json --ranks 2"),
+            &[],
+        )
+        .json();
         assert_schema(&answer, &SOLVE);
         assert_eq!(answer["verified"], true);
         assert_eq!(answer["problem"], "mvc");
@@ -66,7 +79,7 @@ fn solve() {
                 ("seconds", "number"),
             ],
         );
-        assert_eq!(stages[0]["name"], "rl");
+        assert_eq!(stages[0]["name"], "policy");
         assert_eq!(stages[0]["objective"], answer["objective"]);
     }
 }
@@ -98,7 +111,8 @@ const REMOVED: [&str; 11] = [
 
 #[test]
 fn solve_in_stages() {
-    let words = "solve er:80:0.1 --reduce --local-search-steps 100 --compare --format json";
+    let words =
+        "solve --method policy er:80:0.1 --reduce --local-search-steps 100 --compare --format json";
     let answer = run(words, &[]).json();
     let own = [("reduction", "object"), ("compare", "list")];
     assert_schema(&answer, &[&SOLVE[..], &own].concat());

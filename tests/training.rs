@@ -60,7 +60,11 @@ fn a_trained_policy_solves() {
     ];
     assert_eq!(found, expected);
     let file = out.join("policy.safetensors");
-    let answer = run("solve karate --model {} --format json", &[&file]).json();
+    let answer = run(
+        "solve --method policy karate --model {} --format json",
+        &[&file],
+    )
+    .json();
     assert_eq!(answer["policy"].as_str(), file.to_str());
     assert_eq!(answer["verified"], true);
 }
@@ -292,11 +296,11 @@ fn what_memory_cannot_hold_is_refused_before_it_is_taken() {
             "fewer environments",
         ),
         (
-            "solve ba:600000:2 --model mvc-three-layers --ranks 2 --out {}",
+            "solve --method policy ba:600000:2 --model mvc-three-layers --ranks 2 --out {}",
             "--model mvc-default",
         ),
         (
-            "solve ba:600000:2 --problem mis --model mis-four-layers --out {}",
+            "solve --method policy ba:600000:2 --problem mis --model mis-four-layers --out {}",
             "fewer graphs",
         ),
     ] {

@@ -108,7 +108,7 @@ pub(crate) struct TrainArgs {
     /// Graphs to train on: a generator or a graph file; may be repeated [default: er:20:0.15 and ba:20:4]
     #[arg(help_heading = "Input", long, value_name = "SPEC")]
     graphs: Vec<String>,
-    /// Graphs to try the policy on while it learns: a generator or a graph file; may be repeated [default: others of the generators of --graphs, and
+    /// Validation data: graphs to try the policy on while it learns, a generator or a file; may be repeated [default: others of the generators of --graphs, and
     /// larger ones of small models]
     #[arg(help_heading = "Input", long, value_name = "SPEC")]
     valid: Vec<String>,
@@ -394,7 +394,7 @@ fn finish(
     let folder = options.folder.clone().unwrap_or_default();
     let n_ended = reports.iter().map(|report| report.n_ended() as usize);
     let n_episodes = n_ended.sum();
-    if n_episodes == 0 {
+    if n_episodes == 0 && reports.len() >= EPISODE_STEPS {
         args.report
             .warning(&no_episode(reports.len(), outcome.largest_graph.0));
     }
@@ -424,6 +424,9 @@ fn finish(
     })?;
     Ok(written?)
 }
+
+/// Fewer steps than this are a trial of the command, which no warning has to explain.
+const EPISODE_STEPS: usize = 100;
 
 /// Why a run without an ended episode has learnt little.
 fn no_episode(n_steps: usize, n_nodes: u32) -> String {

@@ -61,7 +61,7 @@ pub(crate) struct DataArgs {
     /// Labels to test on; of links, triples
     #[arg(long, value_name = "FILE")]
     test: Option<PathBuf>,
-    /// Labels to choose settings by; of links, triples
+    /// Validation data: labels to choose settings by; of links, triples
     #[arg(long, value_name = "FILE")]
     valid: Option<PathBuf>,
     /// Features of nodes as input: a .npy file with a row for each in the order of ids, or a table with a header that names nodes first
