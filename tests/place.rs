@@ -134,7 +134,7 @@ fn links_change_the_plan() {
     let fork = r#"{"name":"fork","ops":[["op","a",10,0,0],["op","b",100,0,0],["op","c",100,0,0]],"tensors":[[0,1000,-1,[1,2]]]}"#;
     fs::write(&file, fork).unwrap();
     let runtime = |flags: &str| {
-        let answer = place(&file, &format!("{flags} --decoder paper"));
+        let answer = place(&file, &format!("--links unlimited {flags} --decoder paper"));
         answer["runtime"].as_u64().unwrap()
     };
     assert_eq!(runtime(""), 110);
@@ -152,7 +152,10 @@ fn the_models_flags_mean_what_they_say() {
     let file = folder.path().join("g.jsonl");
     let answer = |graph: &str, flags: &str| {
         fs::write(&file, graph).unwrap();
-        place(&file, &format!("{flags} --method brkga --decoder paper"))
+        place(
+            &file,
+            &format!("{flags} --links unlimited --method brkga --decoder paper"),
+        )
     };
     // Two outputs that nobody consumes, of ops with 32 persistent bytes each.
     let outputs = r#"{"name":"outputs","ops":[["op","a",1,0,0],["op","b",1,0,0]],"tensors":[[0,100,-1,[]],[1,50,-1,[]]],"persistent":[32,32]}"#;
@@ -333,7 +336,7 @@ fn a_comparison_has_every_method_and_its_best_plan() {
             .iter()
             .map(|row| row["method"].as_str().unwrap())
             .collect();
-        assert_eq!(names.len(), 12, "{names:?}");
+        assert_eq!(names.len(), 16, "{names:?}");
         for row in rows {
             assert_eq!(row["verified"], true);
             assert!(row["gap_to_best"].as_f64().unwrap() >= 0.0);
@@ -352,7 +355,7 @@ fn a_comparison_has_every_method_and_its_best_plan() {
 fn a_comparison_prefers_what_fits() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.json");
-    let words = "place costgraph:1 --seed 4 --device-memory 3421B --compare --evaluations 100 --format json --plan {}";
+    let words = "place costgraph:1 --seed 4 --links unlimited --device-memory 3421B --compare --evaluations 100 --format json --plan {}";
     let table = run(words, &[&plan]).json();
     let fastest = |fits: bool| {
         let rows = table["rows"].as_array().unwrap().iter();

@@ -41,11 +41,14 @@ fn a_policy_is_trained_resumed_and_used() {
     }
 
     let policy = folder.path().join("whole/policy.safetensors");
-    let flags = format!("--model {} --evaluations 300 --threads 2", policy.display());
+    let flags = format!(
+        "--links unlimited --model {} --evaluations 300 --threads 2",
+        policy.display()
+    );
     let answer = place(&fixture("g0018.pbtxt"), &flags);
     assert_eq!(
         (&answer["method"], &answer["decoder"]),
-        (&"seeded-regal".into(), &"paper".into())
+        (&"portfolio".into(), &serde_json::Value::Null)
     );
     assert_eq!(answer["evaluations"], 300);
     let seconds = |key: &str| answer[key].as_f64().unwrap();
@@ -82,7 +85,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         ("--devices 3", "for 2 devices, and 3 are asked for"),
         ("--objective memory", "the features for the runtime"),
         ("--evaluations 60", "policy.safetensors take 60 of them"),
-        ("--greedy-runs 3", "says nothing about --model"),
+        ("--greedy-runs 3", "says nothing about --method portfolio"),
         ("--method brkga", "--method brkga was asked for"),
     ] {
         let plan = folder.path().join("plan.json");
@@ -144,16 +147,18 @@ fn training_that_cannot_begin_leaves_nothing() {
 fn shipped_policies_are_used_by_name() {
     for (name, policy, evaluations, cheap) in [
         ("runtime", "runtime", 500, "heft"),
-        ("runtime", "few", 20, "heft"),
+        ("runtime", "low-budget", 20, "heft"),
         ("memory", "memory", 500, "greedy-memory"),
     ] {
-        let flags = format!("--objective {name} --model {policy} --evaluations {evaluations}");
+        let flags = format!(
+            "--links unlimited --objective {name} --model {policy} --evaluations {evaluations}"
+        );
         let answer = place(&fixture("g0018.pbtxt"), &flags);
         assert_eq!(
             (&answer["method"], &answer["evaluations"]),
-            (&"seeded-regal".into(), &evaluations.into())
+            (&"portfolio".into(), &evaluations.into())
         );
-        let flags = format!("--objective {name} --method {cheap}");
+        let flags = format!("--links unlimited --objective {name} --method {cheap}");
         let cheap = place(&fixture("g0018.pbtxt"), &flags);
         let key = if name == "runtime" {
             "runtime"

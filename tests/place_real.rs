@@ -31,10 +31,10 @@ fn check(name: &str, flags: &str, most_gap: f64) {
 
 #[test]
 fn synthetic_ones() {
-    check("synthetic_sample/g0000.pbtxt", "", 0.02);
+    check("synthetic_sample/g0000.pbtxt", "--links unlimited", 0.02);
     check(
         "synthetic_sample/g0019.pbtxt",
-        "--decoder paper --method brkga",
+        "--links unlimited --decoder paper --method brkga",
         0.8,
     );
     check(
@@ -46,10 +46,11 @@ fn synthetic_ones() {
 
 #[test]
 fn pytorch_ones() {
-    check("torch_graphs.jsonl.gz", "--index 0 --evaluations 500", 0.2);
+    let flags = "--links unlimited --evaluations 500";
+    check("torch_graphs.jsonl.gz", &format!("--index 0 {flags}"), 0.2);
     check(
         "torch_graphs.jsonl.gz",
-        "--index 171 --evaluations 500",
+        &format!("--index 171 {flags}"),
         0.2,
     );
     check(
@@ -61,11 +62,11 @@ fn pytorch_ones() {
 
 #[test]
 fn tensorflow_ones() {
-    let flags = "--evaluations 300 --device-memory 16GiB";
+    let flags = "--links unlimited --evaluations 300 --device-memory 16GiB";
     check("tf_costgraph/MobileNetV2_fwd.pb.gz", flags, 0.5);
     check(
         "tf_costgraph/VGG16_train.pb.gz",
-        "--method heft --contract",
+        "--links unlimited --method heft --contract",
         0.5,
     );
 }

@@ -366,13 +366,14 @@ fn generate_and_convert() {
 }
 
 /// What `place` says of every graph.
-const SUBJECT: [(&str, &str); 7] = [
+const SUBJECT: [(&str, &str); 8] = [
     ("graph", "string"),
     ("index", "count"),
     ("ops", "count"),
     ("tensors", "count"),
     ("edges", "count"),
     ("devices", "count"),
+    ("links", "object"),
     ("objective", "string"),
 ];
 
@@ -401,25 +402,38 @@ const CIRCUMSTANCES: [(&str, &str); 4] = [
 #[test]
 fn place() {
     for (flags, decoder, memory, proposals) in [
-        ("--evaluations 20", "string", "null", "null"),
+        ("--evaluations 20", "null", "null", "null"),
         (
             "--objective memory --device-memory 1GiB --threads 2 --evaluations 20",
-            "string",
+            "null",
             "count",
             "null",
         ),
         ("--method heft", "null", "null", "null"),
         (
-            "--model runtime --evaluations 420",
-            "string",
+            "--links unlimited --model runtime --evaluations 420",
+            "null",
             "null",
             "number",
         ),
     ] {
         let answer = run(&format!("place costgraph:1 {flags} --format json"), &[]).json();
+        let object = |key: &str| match answer[key].is_null() {
+            true => "null",
+            false => "object",
+        };
+        let speedup = match answer["method"] == "portfolio" {
+            true => "number",
+            false => "null",
+        };
         let own = [
             ("decoder", decoder),
             ("memory_bytes", memory),
+            ("speedup", speedup),
+            ("baselines", "list"),
+            ("idle_shares", "list"),
+            ("busiest_link", object("busiest_link")),
+            ("critical_path", "object"),
             ("proposal_seconds", proposals),
             ("proposal_share", proposals),
         ];

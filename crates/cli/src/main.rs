@@ -25,6 +25,7 @@ mod place;
 mod place_answer;
 mod place_files;
 mod place_graph;
+mod place_machine;
 mod place_options;
 mod place_train;
 mod progress;

@@ -5,16 +5,18 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use shardgraph_costgraph::{DeviceSet, Graph, Objective, Problem};
+use shardgraph_costgraph::{Graph, Objective, Problem, Usage};
 use shardgraph_device::{Device, Timer};
 use shardgraph_regal::{
-    Comparison, Method, PlaceOptions, Plan, Policy, Watch, place_watched, place_with_policy,
+    Comparison, Method, PlaceOptions, Plan, Policy, Watch, decoder_for, place_watched,
+    place_with_policy,
 };
 
 use crate::place_answer::{Answer, Circumstances, Subject, Table, printable};
 use crate::place_files::FileArgs;
 use crate::place_graph::{CostGraphArgs, Loaded};
-use crate::place_options::{MachineArgs, SearchArgs};
+use crate::place_machine::{Machine, MachineArgs};
+use crate::place_options::SearchArgs;
 use crate::place_train;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -25,7 +27,7 @@ The plan that is printed has been checked by a second, independent evaluation. T
 
 Examples:
   shardgraph place costgraph:1
-  shardgraph place model.onnx --devices 4 --device-memory 16GiB --bandwidth 12 --latency 5us --trace trace.json --svg chart.svg
+  shardgraph place model.onnx --devices 4 --device-spec a100-40 --links nvlink4 --trace trace.json --svg chart.svg
   shardgraph place graphs.jsonl.gz --index 3 --objective memory --format json
   shardgraph place graphs.jsonl.gz --all --decoder paper --method brkga --format json
   shardgraph place net.pbtxt --compare
@@ -95,10 +97,14 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     interrupt::end_by_itself();
     args.search.check(args.compare)?;
     let inputs = [args.graph.file(), args.search.policy_file()];
-    let inputs: Vec<&Path> = inputs.into_iter().flatten().collect();
+    let inputs: Vec<&Path> = inputs
+        .into_iter()
+        .flatten()
+        .chain(args.machine.files())
+        .collect();
     args.files.check(&inputs, args.graph.all)?;
-    let devices = args.machine.devices()?;
-    let options = args.search.options(&args.machine);
+    let machine = args.machine.machine()?;
+    let options = args.search.options(machine.model);
     let policy = args.search.policy()?;
     let loaded = args.graph.load(args.search.seed, &args.report)?;
     let mut n_unfit = 0;
@@ -107,7 +113,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
         let job = Job {
             args,
             graph,
-            devices: &devices,
+            machine: &machine,
             options: &options,
             policy: policy.as_ref(),
         };
@@ -136,7 +142,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
 struct Job<'a> {
     args: &'a PlaceArgs,
     graph: &'a Graph,
-    devices: &'a DeviceSet,
+    machine: &'a Machine,
     options: &'a PlaceOptions,
     policy: Option<&'a Policy>,
 }
@@ -155,7 +161,8 @@ impl Job<'_> {
         };
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
-        let is_read = self.print(&Answer::new(subject, &plan, circumstances))?;
+        let usage = self.usage(&plan)?;
+        let is_read = self.print(&Answer::new(subject, &plan, &usage, circumstances))?;
         // The answer may have taken hours: it is printed although a file could not be written.
         written?;
         Ok(Told { unfit, is_read })
@@ -178,8 +185,8 @@ impl Job<'_> {
         }
         for (method, decoder) in Comparison::usual() {
             let options = PlaceOptions {
+                decoder: decoder_for(method, decoder, self.options),
                 method,
-                decoder: Some(decoder),
                 ..self.options.clone()
             };
             let placed = self.search(&options, None)?;
@@ -221,7 +228,7 @@ impl Job<'_> {
                 !interrupt::is_interrupted()
             },
         };
-        let (graph, devices) = (self.graph, self.devices);
+        let (graph, devices) = (self.graph, &self.machine.devices);
         let placed = match policy {
             Some(policy) => place_with_policy(graph, devices, options, policy, &mut watch),
             None => place_watched(graph, devices, options, &mut watch),
@@ -258,7 +265,7 @@ impl Job<'_> {
         Subject::new(
             (index, self.graph),
             &loaded.origin,
-            self.devices,
+            self.machine,
             self.options,
         )
     }
@@ -274,7 +281,11 @@ impl Job<'_> {
 
     /// By how much a plan does not fit, and whether any could.
     fn unfit(&self, plan: &Plan) -> Option<String> {
-        let limit = self.args.machine.device_memory.filter(|_| !plan.fits())?;
+        if plan.fits() {
+            return None;
+        }
+        let limits = self.machine.devices.devices().iter();
+        let limit = limits.filter_map(|device| device.memory_bytes).max()?;
         let peak = plan.outcome.peak_bytes;
         let excess = plan.outcome.excess_bytes;
         let bound = plan.bounds.peak_bytes;
@@ -291,10 +302,18 @@ impl Job<'_> {
         ))
     }
 
+    /// Where the time of a plan goes.
+    fn usage(&self, plan: &Plan) -> anyhow::Result<Usage> {
+        let (objective, model) = (self.options.objective, self.options.model);
+        let problem = Problem::new(self.graph, &self.machine.devices, objective, model)?;
+        let simulation = plan.schedule.simulate(&problem)?;
+        Ok(Usage::new(&problem, &plan.schedule, &simulation))
+    }
+
     /// Only plans that fit: who finds a file may use it.
     fn write(&self, plan: &Plan) -> anyhow::Result<()> {
         let (objective, model) = (self.options.objective, self.options.model);
-        let problem = Problem::new(self.graph, self.devices, objective, model)?;
+        let problem = Problem::new(self.graph, &self.machine.devices, objective, model)?;
         self.args.files.write(&problem, plan, &self.args.report)
     }
 

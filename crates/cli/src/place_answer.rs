@@ -3,8 +3,10 @@
 use std::fmt;
 
 use serde::Serialize;
-use shardgraph_costgraph::{DeviceSet, Graph, Objective};
+use shardgraph_costgraph::{Graph, Objective, Usage};
 use shardgraph_regal::{Comparison, PlaceOptions, Plan, Row};
+
+use crate::place_machine::{LinksAnswer, Machine};
 
 /// What every answer says of graph and machine.
 #[derive(Serialize)]
@@ -16,6 +18,7 @@ pub(crate) struct Subject<'a> {
     edges: usize,
     devices: usize,
     memory_bytes: Option<u64>,
+    links: &'a LinksAnswer,
     objective: Objective,
     #[serde(skip)]
     origin: &'a str,
@@ -25,9 +28,10 @@ impl<'a> Subject<'a> {
     pub(crate) fn new(
         (index, graph): (usize, &'a Graph),
         origin: &'a str,
-        devices: &DeviceSet,
+        machine: &'a Machine,
         options: &PlaceOptions,
     ) -> Self {
+        let devices = &machine.devices;
         Self {
             graph: graph.name(),
             index,
@@ -36,6 +40,7 @@ impl<'a> Subject<'a> {
             edges: graph.n_uses(),
             devices: devices.len(),
             memory_bytes: devices.devices().first().and_then(|d| d.memory_bytes),
+            links: &machine.links,
             objective: options.objective,
             origin,
         }
@@ -61,7 +66,24 @@ impl fmt::Display for Subject<'_> {
             Some(bytes) => writeln!(f, "devices {} of {bytes} bytes", self.devices)?,
             None => writeln!(f, "devices {}", self.devices)?,
         }
+        writeln!(f, "links {}", self.links)?;
         writeln!(f, "objective {}", objective_name(self.objective))
+    }
+}
+
+impl fmt::Display for LinksAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let latency_us = self.latency_seconds * 1e6;
+        match self.bandwidth_gbs {
+            Some(gbs) => write!(f, "{} ({gbs} GB/s, {latency_us} us", self.name)?,
+            None => write!(f, "{} (unlimited, {latency_us} us", self.name)?,
+        }
+        let others = if self.pairs_differ {
+            "; some pairs differ)"
+        } else {
+            ")"
+        };
+        f.write_str(others)
     }
 }
 
@@ -130,6 +152,13 @@ pub(crate) struct Answer<'a> {
     subject: Subject<'a>,
     #[serde(flatten)]
     figures: Figures,
+    /// The runtime (or peak) of the best single device, divided by the plan's.
+    speedup: Option<f64>,
+    baselines: Vec<BaselineAnswer>,
+    /// The fraction of the runtime in which a device neither runs an op nor transfers, by device.
+    idle_shares: Vec<f64>,
+    busiest_link: Option<BusiestLink>,
+    critical_path: CriticalPathAnswer,
     /// Of `seconds`, those in which a policy was asked.
     proposal_seconds: Option<f64>,
     /// The same as a fraction of the other seconds, those of the searches.
@@ -138,9 +167,57 @@ pub(crate) struct Answer<'a> {
     circumstances: Circumstances,
 }
 
+/// A simple way to make a plan, for comparison.
+#[derive(Serialize)]
+struct BaselineAnswer {
+    method: &'static str,
+    runtime: u64,
+    peak_bytes: u64,
+    excess_bytes: u64,
+}
+
+/// The directed link that is busy for longest.
+#[derive(Serialize)]
+struct BusiestLink {
+    from: u8,
+    to: u8,
+    transfers: u64,
+    bytes: u64,
+    busy_share: f64,
+}
+
+/// Steps without a gap up to the end.
+#[derive(Serialize)]
+struct CriticalPathAnswer {
+    steps: usize,
+    ops_share: f64,
+    transfers_share: f64,
+}
+
 impl<'a> Answer<'a> {
     /// `plan` has been verified: there is no other.
-    pub(crate) fn new(subject: Subject<'a>, plan: &Plan, circumstances: Circumstances) -> Self {
+    pub(crate) fn new(
+        subject: Subject<'a>,
+        plan: &Plan,
+        usage: &Usage,
+        circumstances: Circumstances,
+    ) -> Self {
+        let runtime = plan.outcome.runtime_ns.max(1) as f64;
+        let share = |ns: u64| ns as f64 / runtime;
+        let baseline = |of: &shardgraph_regal::Baseline| BaselineAnswer {
+            method: of.method.name(),
+            runtime: of.outcome.runtime_ns,
+            peak_bytes: of.outcome.peak_bytes,
+            excess_bytes: of.outcome.excess_bytes,
+        };
+        let link = |link: shardgraph_costgraph::LinkUsage| BusiestLink {
+            from: link.from,
+            to: link.to,
+            transfers: link.n_transfers,
+            bytes: link.bytes,
+            busy_share: share(link.busy_ns),
+        };
+        let path = &usage.critical_path;
         let figures = Figures {
             method: plan.method.name(),
             decoder: plan.decoder.map(|decoder| decoder.name()),
@@ -157,6 +234,19 @@ impl<'a> Answer<'a> {
         Self {
             subject,
             figures,
+            speedup: plan.speedup(),
+            baselines: plan.baselines.iter().map(baseline).collect(),
+            idle_shares: usage
+                .devices
+                .iter()
+                .map(|device| share(device.idle_ns))
+                .collect(),
+            busiest_link: usage.busiest_link().map(link),
+            critical_path: CriticalPathAnswer {
+                steps: path.steps.len(),
+                ops_share: share(path.ops_ns),
+                transfers_share: share(path.transfers_ns),
+            },
             proposal_seconds: plan.proposal_seconds,
             proposal_share: plan
                 .proposal_seconds
@@ -193,6 +283,7 @@ impl fmt::Display for Answer<'_> {
             Some(gap) => writeln!(f, "gap {gap:.6}")?,
             None => writeln!(f, "gap -")?,
         }
+        self.write_comparison(f)?;
         writeln!(f, "evaluations {evaluations}")?;
         writeln!(f, "evaluations per second {:.0}", self.figures.evals_per_s)?;
         writeln!(f, "seconds {:.6}", self.figures.seconds)?;
@@ -204,6 +295,52 @@ impl fmt::Display for Answer<'_> {
             )?;
         }
         write!(f, "{}", self.circumstances)
+    }
+}
+
+impl Answer<'_> {
+    /// The baselines, and where the time goes.
+    fn write_comparison(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(speedup) = self.speedup {
+            writeln!(f, "speedup over one device {speedup:.3}")?;
+        }
+        for baseline in &self.baselines {
+            let value = match self.subject.objective {
+                Objective::Runtime => baseline.runtime,
+                Objective::Memory => baseline.peak_bytes,
+            };
+            let unfit = if baseline.excess_bytes > 0 {
+                " (does not fit)"
+            } else {
+                ""
+            };
+            let value = self.subject.with_unit(value);
+            writeln!(f, "baseline {} {value}{unfit}", baseline.method)?;
+        }
+        let idle = self
+            .idle_shares
+            .iter()
+            .map(|share| format!("{:.1} %", 100.0 * share));
+        writeln!(f, "idle {}", idle.collect::<Vec<_>>().join(", "))?;
+        if let Some(link) = &self.busiest_link {
+            writeln!(
+                f,
+                "busiest link {} -> {}: {} transfers, {} bytes, {:.1} % of the time",
+                link.from,
+                link.to,
+                link.transfers,
+                link.bytes,
+                100.0 * link.busy_share
+            )?;
+        }
+        let path = &self.critical_path;
+        writeln!(
+            f,
+            "critical path {} steps: {:.1} % ops, {:.1} % transfers",
+            path.steps,
+            100.0 * path.ops_share,
+            100.0 * path.transfers_share
+        )
     }
 }
 

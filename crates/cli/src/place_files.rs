@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_costgraph::{Problem, Simulation, Span, Step, chrome_trace, gantt_svg};
+use shardgraph_costgraph::{Problem, Simulation, Span, Step, chrome_trace, device_map, gantt_svg};
 use shardgraph_regal::Plan;
 
 use crate::exit::BadInput;
@@ -25,11 +25,15 @@ pub(crate) struct FileArgs {
     /// Write the plan as JSON: where and when each op and transfer runs
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+    /// Write a device for each module as JSON, as accelerate's dispatch_model takes it; needs op names with modules, as torch's ONNX
+    /// exporter writes them
+    #[arg(long, value_name = "FILE")]
+    device_map: Option<PathBuf>,
 }
 
 impl FileArgs {
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        let paths = [&self.trace, &self.svg, &self.plan];
+        let paths = [&self.trace, &self.svg, &self.plan, &self.device_map];
         paths.into_iter().flatten().map(PathBuf::as_path)
     }
 
@@ -37,7 +41,7 @@ impl FileArgs {
     pub(crate) fn check(&self, inputs: &[&Path], is_many: bool) -> Result<(), BadInput> {
         let paths: Vec<&Path> = self.paths().collect();
         if is_many && !paths.is_empty() {
-            let message = "--trace, --svg and --plan show one plan: choose its graph with --index instead of --all";
+            let message = "--trace, --svg, --plan and --device-map show one plan: choose its graph with --index instead of --all";
             return Err(BadInput(message.into()));
         }
         for (i, path) in paths.iter().enumerate() {
@@ -68,6 +72,17 @@ impl FileArgs {
         }
         if let Some(path) = &self.plan {
             files.push((path, plan_json(problem, plan)?));
+        }
+        if let Some(path) = &self.device_map {
+            let map = device_map(problem, &plan.schedule.placement);
+            if map.is_empty() {
+                let graph = crate::place_answer::printable(problem.graph().name());
+                return Err(BadInput(format!(
+                    "--device-map: no op of {graph} has a module in its name, as in `layer1.0.conv1/node_3`: export with torch.onnx, or leave it out"
+                ))
+                .into());
+            }
+            files.push((path, serde_json::to_string_pretty(&map)? + "\n"));
         }
         output_file::write_all(&files)?;
         for path in self.paths() {

@@ -21,7 +21,7 @@ pub(crate) struct CostGraphArgs {
     /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst), or costgraph:N for N synthetic ones
     #[arg(required = true)]
     graph: Option<OsString>,
-    /// Format of the file: cost-graph, cost-graph-text, onnx, jsonl, pipedream or msr [default: by
+    /// Format of the file: cost-graph, cost-graph-text, onnx, jsonl, pipedream, msr or stg [default: by
     /// extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
@@ -34,7 +34,7 @@ pub(crate) struct CostGraphArgs {
     /// Size of a named dimension that an ONNX model leaves open; may be given several times [default: 1]
     #[arg(long = "onnx-dim", value_name = "NAME=SIZE", value_parser = dimension)]
     dims: Vec<(String, u64)>,
-    /// Where the weights of an ONNX model go: ops of no cost, or persistent memory of the op that uses them [default: ops]
+    /// Where the weights of an ONNX model go: ops of no cost, or persistent memory of the op that uses them [default: persistent]
     #[arg(long, value_enum, value_name = "WHERE")]
     weights: Option<WeightsChoice>,
 }
@@ -106,8 +106,8 @@ impl CostGraphArgs {
             format: self.input_format,
             dims: self.dims.iter().cloned().collect(),
             weights: match self.weights {
-                None | Some(WeightsChoice::Ops) => Weights::Ops,
-                Some(WeightsChoice::Persistent) => Weights::Persistent,
+                Some(WeightsChoice::Ops) => Weights::Ops,
+                None | Some(WeightsChoice::Persistent) => Weights::Persistent,
             },
             ..ReadOptions::default()
         }

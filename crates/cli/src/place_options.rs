@@ -1,89 +1,19 @@
-//! The flags of `shardgraph place` that say on what machine and how a plan is made.
+//! The flags of `shardgraph place` that say how a plan is made.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use shardgraph_costgraph::{DecoderKind, DeviceSet, Link, ModelOptions, Objective};
+use shardgraph_costgraph::{DecoderKind, ModelOptions, Objective};
 use shardgraph_regal::{GeneticOptions, Method, PlaceOptions, Policy};
 
+use crate::duration;
 use crate::exit::BadInput;
-use crate::{duration, quantity};
-
-/// Devices and links, and what the performance model makes of them.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Machine and model")]
-pub(crate) struct MachineArgs {
-    /// Devices, all alike: from 1 to 64
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    devices: usize,
-    /// Memory of each device: such as 16GiB [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
-    pub(crate) device_memory: Option<u64>,
-    /// Bandwidth between any two devices in GB/s [default: inf, transfers take no time]
-    #[arg(long, value_name = "GBPS", value_parser = quantity::gigabytes_per_s)]
-    bandwidth: Option<f64>,
-    /// What every transfer takes besides, such as 5us [default: 0ns]
-    #[arg(long, value_name = "DURATION", value_parser = duration::nanoseconds)]
-    latency: Option<u64>,
-    /// Transfers occupy the link alone; else they wait for both devices and occupy both
-    #[arg(long)]
-    async_transfers: bool,
-    /// What a control dependency between devices does: delay the later op, or make both devices wait for each other
-    #[arg(long, value_enum, value_name = "HOW", default_value = "precedence")]
-    control_edges: ControlEdges,
-    /// Which op runs on device 0, which loses nothing where devices are alike
-    #[arg(long, value_enum, value_name = "OP", default_value = "largest")]
-    pin: Pin,
-    /// Tensors that nobody consumes stay until the end
-    #[arg(long)]
-    keep_outputs: bool,
-    /// Leave persistent memory (weights) out of account
-    #[arg(long)]
-    ignore_persistent: bool,
-}
-
-/// What control dependencies do, as a flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ControlEdges {
-    Precedence,
-    Block,
-}
-
-/// Which op is pinned, as a flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Pin {
-    Largest,
-    None,
-}
 
 /// What to minimise, as a flag.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ObjectiveChoice {
     Runtime,
     Memory,
-}
-
-impl MachineArgs {
-    /// The devices and the links between them.
-    pub(crate) fn devices(&self) -> Result<DeviceSet, BadInput> {
-        let link = Link {
-            bandwidth_gbs: self.bandwidth.unwrap_or(f64::INFINITY),
-            latency_ns: self.latency.unwrap_or(0),
-        };
-        let devices = DeviceSet::uniform(self.devices, self.device_memory);
-        let devices = devices.and_then(|devices| devices.with_link(link));
-        devices.map_err(|error| BadInput(format!("--devices {}: {error}", self.devices)))
-    }
-
-    fn model(&self) -> ModelOptions {
-        ModelOptions {
-            control_blocks: self.control_edges == ControlEdges::Block,
-            asynchronous: self.async_transfers,
-            keep_outputs: self.keep_outputs,
-            count_persistent: !self.ignore_persistent,
-            fix_largest: self.pin == Pin::Largest,
-        }
-    }
 }
 
 /// How a plan is made.
@@ -93,20 +23,21 @@ pub(crate) struct SearchArgs {
     /// What to minimise: the time from start to end, or the largest memory in use on any device
     #[arg(long, value_enum, value_name = "WHAT", default_value = "runtime")]
     objective: ObjectiveChoice,
-    /// Method of the search: brkga, tuned-brkga, seeded-brkga, rank-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory
-    /// or noisy-greedy-memory; tuned-brkga has the numbers that were best for the runtime of synthetic graphs, for --objective memory
-    /// too [default: seeded-brkga]
+    /// Method of the search: portfolio, brkga, tuned-brkga, seeded-brkga, rank-brkga, random, local-search, one-device, heft, list, multilevel, partition-dfs,
+    /// xla-list, xla-post-order, greedy-memory or noisy-greedy-memory; tuned-brkga has the numbers that were best for the runtime of
+    /// synthetic graphs, for --objective memory too [default: portfolio]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// A trained model: a policy or run folder of `place train`, or a shipped name: `runtime`, `few` (for
-    /// few evaluations, with --method regal) or `memory`. It proposes distributions to the genetic
+    /// A trained model: a policy or run folder of `place train`, or a shipped name: `runtime`, `low-budget`
+    /// (for few evaluations, with --method regal) or `memory`. It proposes distributions to the genetic
     /// algorithm, for as many devices and the same objective as it was trained for. Its features take 400
-    /// evaluations, those of `few` one. --method is then seeded-regal (the default), regal (the paper's) or
-    /// idrs (no crossover)
+    /// evaluations, those of `low-budget` one. --method is then portfolio (the default; a search with the
+    /// proposals beside its others), seeded-regal, regal (the paper's) or idrs (no crossover)
     #[arg(long, value_name = "FILE|NAME")]
     model: Option<PathBuf>,
     /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
-    /// for memory; with --model, what it was trained with]
+    /// for memory; of portfolio several; of seeded-regal, regal and idrs what the
+    /// model was trained with]
     #[arg(long, value_name = "DECODER", value_parser = decoder)]
     decoder: Option<DecoderKind>,
     /// Schedules that a search evaluates [default: 5000]
@@ -122,7 +53,8 @@ pub(crate) struct SearchArgs {
     /// to choose and take ops as they come
     #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
     pub(crate) time_limit: Option<f64>,
-    /// Join ops that lose nothing by running right after another before the search, and part them again afterwards
+    /// Join ops that lose nothing by running right after another before the search, and part them again afterwards, as the method
+    /// portfolio always does
     #[arg(long)]
     contract: bool,
     /// Runs of noisy-greedy-memory [default: 20]
@@ -134,7 +66,9 @@ pub(crate) struct SearchArgs {
 
 /// The genetic algorithm's numbers.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Genetic algorithm (brkga, seeded-brkga, rank-brkga, --model)")]
+#[command(
+    next_help_heading = "Genetic algorithm (portfolio, brkga, seeded-brkga, rank-brkga, --model)"
+)]
 struct GeneticArgs {
     /// Chromosomes in a population [default: 100]
     #[arg(long, value_name = "N")]
@@ -166,12 +100,12 @@ impl SearchArgs {
         let is_learned = Method::LEARNED.contains(&method);
         if is_comparison {
             self.check_comparison()?;
-        } else if is_learned != self.model.is_some() {
+        } else if is_learned != self.model.is_some() && method != Method::Portfolio {
             let learned = Method::LEARNED.map(Method::name).join(", ");
             return Err(BadInput(match is_learned {
                 true => format!("--method {method} needs --model"),
                 false => format!(
-                    "--model has the methods {learned}, and --method {method} was asked for"
+                    "--model has the methods portfolio, {learned}, and --method {method} was asked for"
                 ),
             }));
         } else {
@@ -182,11 +116,7 @@ impl SearchArgs {
 
     /// The method asked for, or what is usual.
     fn method(&self) -> Method {
-        let usual = match self.model {
-            Some(_) => Method::SeededRegal,
-            None => Method::default(),
-        };
-        self.method.unwrap_or(usual)
+        self.method.unwrap_or_default()
     }
 
     /// What `--model` names: a file, or a policy that comes with the program.
@@ -205,7 +135,7 @@ impl SearchArgs {
         let is_noisy = method == Method::NoisyGreedyMemory;
         let is_genetic = matches!(
             method,
-            Method::Brkga | Method::SeededBrkga | Method::RankBrkga
+            Method::Portfolio | Method::Brkga | Method::SeededBrkga | Method::RankBrkga
         ) || Method::LEARNED.contains(&method);
         let has_threads = is_genetic || method == Method::TunedBrkga;
         let given = [
@@ -249,7 +179,7 @@ impl SearchArgs {
     }
 
     /// The options of the library.
-    pub(crate) fn options(&self, machine: &MachineArgs) -> PlaceOptions {
+    pub(crate) fn options(&self, model: ModelOptions) -> PlaceOptions {
         let usual = PlaceOptions::default();
         PlaceOptions {
             objective: match self.objective {
@@ -264,7 +194,7 @@ impl SearchArgs {
             contract: self.contract,
             greedy_runs: self.greedy_runs.unwrap_or(usual.greedy_runs),
             genetic: self.genetic.over(usual.genetic),
-            model: machine.model(),
+            model,
             ..usual
         }
     }
@@ -342,7 +272,7 @@ mod tests {
         let usual = PlaceOptions::default();
         assert_eq!((usual.evaluations, usual.greedy_runs), (5000, 20));
         assert_eq!(usual.threads, 1);
-        assert_eq!(usual.method.name(), "seeded-brkga");
+        assert_eq!(usual.method.name(), "portfolio");
         let genetic = GeneticOptions::default();
         let numbers = (genetic.population, genetic.elites, genetic.mutants);
         assert_eq!((numbers, genetic.populations), ((100, 20, 20), 1));

@@ -71,6 +71,12 @@ impl SettingsFile {
         })
     }
 
+    /// All of the file as one value.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, BadInput> {
+        let parsed = T::deserialize(Value::Object(self.keys.clone()));
+        parsed.map_err(|why| BadInput(format!("{}: {why}", self.path.display())))
+    }
+
     /// Settings with those of the file's keys over them that are asked for.
     pub(crate) fn over<T>(&self, base: &T, is_asked: impl Fn(&str) -> bool) -> Result<T, BadInput>
     where

@@ -6,17 +6,23 @@
 
 use crate::Problem;
 
+mod cluster_search;
 mod greedy;
+mod heft;
 mod local;
+mod multilevel;
 mod orders;
 mod partition;
 mod random_search;
 mod ranked;
 
+pub use cluster_search::{ClusterSearch, placed_list};
 pub use greedy::{
     greedy_memory, greedy_memory_best_of, greedy_memory_best_of_watched, greedy_memory_watched,
 };
+pub use heft::{heft, one_device};
 pub use local::{local_search, local_search_watched};
+pub use multilevel::{Hierarchy, Level, multilevel, multilevel_partition};
 pub use orders::{OpOrder, ordered};
 pub use partition::partition;
 pub use random_search::{random_search, random_search_watched};

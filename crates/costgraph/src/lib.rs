@@ -34,9 +34,11 @@ pub mod export;
 pub mod generate;
 mod graph;
 pub mod import;
+mod links;
 mod model;
 #[cfg(test)]
 mod model_tests;
+mod modules;
 mod replay;
 mod schedule;
 pub mod statistics;
@@ -44,6 +46,7 @@ pub mod statistics;
 mod testing;
 mod timeline;
 pub mod topology;
+mod usage;
 mod validity;
 
 pub use bound::{Bounds, lower_bounds};
@@ -54,10 +57,13 @@ pub use device::{Device, DeviceSet, Link, MAX_DEVICES};
 pub use error::{Error, ErrorKind, Place};
 pub use exhaustive::optimum;
 pub use graph::Graph;
+pub use links::{NAMED_LINKS, NamedLink};
 pub use model::{ModelOptions, Objective, Outcome, Problem};
+pub use modules::device_map;
 pub use replay::replay;
 pub use schedule::{MemoryPoint, Schedule, Simulation, Span, Step};
 pub use timeline::{chrome_trace, gantt_svg};
+pub use usage::{CriticalPath, DeviceUsage, LinkUsage, Usage};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -198,6 +198,31 @@ impl<'g> Problem<'g> {
         (self.fixed != NONE).then_some(self.fixed)
     }
 
+    /// True when no transfer takes any time.
+    #[must_use]
+    pub fn has_free_links(&self) -> bool {
+        self.free_links
+    }
+
+    /// True when memory has a say in the fitness: it is the objective, or some device has a limit.
+    #[must_use]
+    pub fn memory_matters(&self) -> bool {
+        self.memory_matters
+    }
+
+    /// Exchanges device 0 and another where [`Problem::fixed_op`] is not on device 0, which costs nothing.
+    pub(crate) fn pin(&self, placement: &mut [u8]) {
+        let Some(op) = self.fixed_op() else { return };
+        let on = placement[op as usize];
+        for device in placement {
+            *device = match *device {
+                0 => on,
+                device if device == on => 0,
+                device => device,
+            };
+        }
+    }
+
     /// True when a consumer of `tensor` on another device needs a transfer: always for data, by option for control.
     #[must_use]
     pub fn is_transferred(&self, tensor: u32) -> bool {

@@ -52,7 +52,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// What the table of a `--compare` holds: the genetic algorithms with the paper's decoder and the strong one, and everything
-    /// else.
+    /// else. [`Method::Portfolio`] takes the options' decoder, none of these.
     #[must_use]
     pub fn usual() -> Vec<(Method, DecoderKind)> {
         let mut candidates = DecoderKind::ALL.map(|kind| (Method::Brkga, kind)).to_vec();
@@ -61,6 +61,7 @@ impl Comparison {
         for method in [Method::SeededBrkga, Method::Random] {
             candidates.extend([(method, DecoderKind::Paper), (method, DecoderKind::List)]);
         }
+        candidates.push((Method::Portfolio, DecoderKind::List));
         let others = Method::ALL.into_iter().filter(|method| !method.decodes());
         candidates.extend(others.map(|method| (method, DecoderKind::Paper)));
         candidates
@@ -131,13 +132,26 @@ pub fn compare(
     let mut plans = Vec::new();
     for &(method, decoder) in candidates {
         let options = PlaceOptions {
+            decoder: decoder_for(method, decoder, options),
             method,
-            decoder: Some(decoder),
             ..options.clone()
         };
         plans.push(place_watched(graph, devices, &options, watch)?);
     }
     Ok(Comparison::of(graph.name(), options.objective, &plans))
+}
+
+/// The decoder that a candidate is run with.
+#[must_use]
+pub fn decoder_for(
+    method: Method,
+    decoder: DecoderKind,
+    options: &PlaceOptions,
+) -> Option<DecoderKind> {
+    match method {
+        Method::Portfolio => options.decoder,
+        _ => Some(decoder),
+    }
 }
 
 impl fmt::Display for Comparison {

@@ -8,14 +8,16 @@ use crate::method::Method;
 use crate::options::{GeneticOptions, PlaceOptions};
 use crate::place::{Draft, Plan, Search, Watch, cheap_starts, genetic, planned};
 use crate::policy::Policy;
+use crate::portfolio::portfolio;
 
 /// Makes a plan as [`crate::place_watched`] does, by the genetic algorithm with a policy's proposals.
 ///
 /// The budget includes the short search that the policy's features come from, which has the policy's numbers, whatever the options say;
 /// the better of the two searches' plans is taken. The second search has the options' numbers and, but for [`Method::Regal`] and
 /// [`Method::Idrs`], the cheap schedules of [`Method::SeededBrkga`] among its first chromosomes: the plan is then no worse than they are.
-/// That of [`Method::Idrs`] crosses nothing: all its chromosomes but the best are drawn anew in each generation. Any other method of the
-/// options' counts as [`Method::SeededRegal`]. Without a decoder of theirs the policy's is taken.
+/// That of [`Method::Idrs`] crosses nothing: all its chromosomes but the best are drawn anew in each generation. Without a decoder of
+/// the options the policy's is taken. [`Method::Portfolio`] has a genetic search with these proposals beside its own, over the decoders
+/// that it has without a policy. Any other method of the options' counts as [`Method::SeededRegal`].
 ///
 /// # Errors
 /// As [`crate::place`]; `Policy` for another number of devices or objective than the policy's, `Options` for evaluations that its
@@ -38,6 +40,11 @@ pub fn place_with_policy(
             policy.source(),
             config.feature_evaluations
         )));
+    }
+    if options.method == Method::Portfolio {
+        return planned(graph, devices, options, watch, &|problem, search| {
+            portfolio(problem, options, Some(policy), search)
+        });
     }
     let options = PlaceOptions {
         method: match options.method {
@@ -87,6 +94,7 @@ fn draft(
         evaluations: features.evaluations,
         history: features.history.clone(),
         proposal_seconds: Some(search.seconds() - short_seconds),
+        baselines: Vec::new(),
     };
     // Somebody who looks on may have ended the first search.
     if features.evaluations < n_of_features || search.is_ended() {

@@ -19,13 +19,17 @@ use crate::error::Error;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Method {
+    /// Several searches that share the evaluations: genetic ones over several decoders and a local search that moves clusters between
+    /// devices, on the contracted graph. Its starts are [`Method::BASELINES`]; never worse than those for which `evaluations`
+    /// suffices.
+    #[default]
+    Portfolio,
     /// The genetic algorithm from random chromosomes, as the paper's "BRKGA 5K".
     Brkga,
     /// The same with numbers that a grid search found best on other graphs, as the paper's "Tuned BRKGA".
     TunedBrkga,
     /// The genetic algorithm with the cheap schedules below as warm starts: upward rank, and where memory matters the partitioned and
     /// the greedy ones. Never worse than those for which `evaluations` suffices, which is all where it is at least 5.
-    #[default]
     SeededBrkga,
     /// The genetic algorithm with proposals made by hand ([`crate::rank_proposals`]): what learned ones have to beat.
     RankBrkga,
@@ -39,8 +43,14 @@ pub enum Method {
     Random,
     /// Local search over devices and positions.
     LocalSearch,
-    /// List scheduling by upward rank (HEFT).
+    /// Every op on the one device that is best for that.
+    OneDevice,
+    /// HEFT: list scheduling by upward rank, with weights and constants beside the ops that read them.
     Heft,
+    /// List scheduling by upward rank, weights and constants like any other op.
+    List,
+    /// A multilevel partition that minimises communication, then list scheduling over it.
+    Multilevel,
     /// Graph partitioning, then depth-first order: the paper's "GP + DFS".
     PartitionDfs,
     /// Graph partitioning, then XLA's list order, which frees most bytes first.
@@ -55,19 +65,31 @@ pub enum Method {
 
 impl Method {
     /// All methods that need nothing but options, the genetic ones first.
-    pub const ALL: [Method; 12] = [
+    pub const ALL: [Method; 16] = [
+        Method::Portfolio,
         Method::Brkga,
         Method::TunedBrkga,
         Method::SeededBrkga,
         Method::RankBrkga,
         Method::Random,
         Method::LocalSearch,
+        Method::OneDevice,
         Method::Heft,
+        Method::List,
+        Method::Multilevel,
         Method::PartitionDfs,
         Method::XlaList,
         Method::XlaPostOrder,
         Method::GreedyMemory,
         Method::NoisyGreedyMemory,
+    ];
+
+    /// What [`Method::Portfolio`] starts from and reports beside its plan.
+    pub const BASELINES: [Method; 4] = [
+        Method::OneDevice,
+        Method::Heft,
+        Method::List,
+        Method::Multilevel,
     ];
 
     /// The methods that need a policy.
@@ -77,6 +99,7 @@ impl Method {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Method::Portfolio => "portfolio",
             Method::Brkga => "brkga",
             Method::TunedBrkga => "tuned-brkga",
             Method::SeededBrkga => "seeded-brkga",
@@ -86,7 +109,10 @@ impl Method {
             Method::Idrs => "idrs",
             Method::Random => "random",
             Method::LocalSearch => "local-search",
+            Method::OneDevice => "one-device",
             Method::Heft => "heft",
+            Method::List => "list",
+            Method::Multilevel => "multilevel",
             Method::PartitionDfs => "partition-dfs",
             Method::XlaList => "xla-list",
             Method::XlaPostOrder => "xla-post-order",
@@ -112,7 +138,8 @@ impl Method {
     pub fn decodes(self) -> bool {
         matches!(
             self,
-            Method::Brkga
+            Method::Portfolio
+                | Method::Brkga
                 | Method::TunedBrkga
                 | Method::SeededBrkga
                 | Method::RankBrkga
@@ -157,7 +184,7 @@ mod tests {
         }
         let text = "genetic".parse::<Method>().unwrap_err().to_string();
         assert!(text.starts_with(
-            "`genetic` is no method: expected one of brkga, tuned-brkga, seeded-brkga, "
+            "`genetic` is no method: expected one of portfolio, brkga, tuned-brkga, seeded-brkga, "
         ));
     }
 }

@@ -10,6 +10,7 @@ use shardgraph_costgraph::{
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
+use crate::portfolio::portfolio;
 use crate::proposals::by_rank;
 use crate::search::{Proposals, check, search_on};
 
@@ -40,6 +41,17 @@ pub struct Plan {
     /// What it said about reading a policy's features, those of the short search aside, and drawing its proposals; none without a
     /// policy.
     pub proposal_seconds: Option<f64>,
+    /// What the simple ways to make a plan reach; those of [`Method::BASELINES`] for [`Method::Portfolio`], else none.
+    pub baselines: Vec<Baseline>,
+}
+
+/// A simple way to make a plan and what its plan costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Baseline {
+    /// One of [`Method::BASELINES`].
+    pub method: Method,
+    /// What its plan costs.
+    pub outcome: Outcome,
 }
 
 impl Plan {
@@ -59,6 +71,20 @@ impl Plan {
     #[must_use]
     pub fn gap(&self) -> Option<f64> {
         Some(ratio(self.value(), self.lower_bound())? - 1.0)
+    }
+
+    /// How many times as fast (or small) the plan is as everything on the best single device; none without that baseline, and where
+    /// one of the two does not fit or is 0.
+    #[must_use]
+    pub fn speedup(&self) -> Option<f64> {
+        let alone = self
+            .baselines
+            .iter()
+            .find(|of| of.method == Method::OneDevice)?;
+        if !self.fits() || alone.outcome.excess_bytes > 0 || self.value() == 0 {
+            return None;
+        }
+        Some(value_of(&alone.outcome, self.objective) as f64 / self.value() as f64)
     }
 
     /// True when every device's memory suffices.
@@ -166,7 +192,7 @@ pub(crate) fn unwatched<T>(run: impl FnOnce(&mut Watch<'_>) -> T) -> T {
 ///
 /// ```
 /// use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
-/// use shardgraph_regal::{PlaceOptions, Watch, place_watched};
+/// use shardgraph_regal::{Method, PlaceOptions, Watch, place_watched};
 ///
 /// let mut builder = GraphBuilder::new("four");
 /// for name in ["a", "b", "c", "d"] {
@@ -182,7 +208,8 @@ pub(crate) fn unwatched<T>(run: impl FnOnce(&mut Watch<'_>) -> T) -> T {
 ///         n_looks < 3
 ///     },
 /// };
-/// let plan = place_watched(&graph, &devices, &PlaceOptions::default(), &mut watch)?;
+/// let options = PlaceOptions { method: Method::SeededBrkga, ..PlaceOptions::default() };
+/// let plan = place_watched(&graph, &devices, &options, &mut watch)?;
 /// assert_eq!(plan.evaluations, 1 + 100 + 80 + 80); // a warm start and three generations, of 5000
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -219,7 +246,8 @@ pub(crate) fn planned(
     }
     let mut search = Search::new(watch);
     let problem = Problem::new(graph, devices, options.objective, options.model)?;
-    let draft = if options.contract {
+    // The portfolio contracts for itself.
+    let draft = if options.contract && options.method != Method::Portfolio {
         let contraction = Contraction::new(graph)?;
         let graph = contraction.graph();
         let small = Problem::new(graph, devices, options.objective, options.model)?;
@@ -237,7 +265,10 @@ pub(crate) fn planned(
     Ok(Plan {
         objective: options.objective,
         method: options.method,
-        decoder: options.method.decodes().then(|| options.decoder()),
+        decoder: match options.method {
+            Method::Portfolio => options.decoder,
+            method => method.decodes().then(|| options.decoder()),
+        },
         schedule: draft.schedule,
         outcome,
         bounds: lower_bounds(&problem),
@@ -245,6 +276,7 @@ pub(crate) fn planned(
         history: draft.history,
         seconds,
         proposal_seconds: draft.proposal_seconds,
+        baselines: draft.baselines,
     })
 }
 
@@ -255,6 +287,7 @@ pub(crate) struct Draft {
     pub(crate) history: Vec<Generation>,
     /// As of [`Plan`].
     pub(crate) proposal_seconds: Option<f64>,
+    pub(crate) baselines: Vec<Baseline>,
 }
 
 fn draft(
@@ -267,6 +300,7 @@ fn draft(
     } = *options;
     let mut made = |start: Start| one(start.schedule(problem, seed, search), 1);
     match options.method {
+        Method::Portfolio => portfolio(problem, options, None, search),
         Method::Brkga => of_genetic(genetic(problem, options, (&[], None), search)),
         Method::TunedBrkga => of_genetic(genetic(problem, &tuned(options), (&[], None), search)),
         Method::SeededBrkga => {
@@ -291,7 +325,9 @@ fn draft(
                 baseline::local_search_watched(problem, evaluations, seed, &mut look);
             one(schedule, n_done)
         }
-        Method::Heft => made(Start::UpwardRank),
+        Method::OneDevice | Method::Heft | Method::List | Method::Multilevel => {
+            best_start(problem, options, search)
+        }
         Method::PartitionDfs => made(Start::Partition(OpOrder::DepthFirst)),
         Method::XlaList => made(Start::Partition(OpOrder::List)),
         Method::XlaPostOrder => made(Start::Partition(OpOrder::PostOrder)),
@@ -318,6 +354,7 @@ fn one(schedule: Schedule, evaluations: u64) -> Result<Draft, Error> {
         evaluations,
         history: Vec::new(),
         proposal_seconds: None,
+        baselines: Vec::new(),
     })
 }
 
@@ -333,18 +370,50 @@ fn of_genetic(found: Result<(Draft, (u64, u64)), Error>) -> Result<Draft, Error>
     Ok(found?.0)
 }
 
+/// The best of a baseline's schedules.
+fn best_start(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    search: &mut Search<'_, '_>,
+) -> Result<Draft, Error> {
+    let starts = starts_of(options.method, problem);
+    let schedules = evaluated(problem, options, &starts, search)?;
+    let n_made = schedules.len() as u64;
+    let best = schedules.into_iter().min_by_key(|(fitness, _)| *fitness);
+    one(best.unwrap_or_default().1, n_made)
+}
+
 /// A schedule that is made without a search.
 #[derive(Clone, Copy)]
 pub(crate) enum Start {
     UpwardRank,
+    Heft,
+    Multilevel,
+    OneDevice(usize, OpOrder),
     Partition(OpOrder),
     Greedy,
 }
 
 impl Start {
-    fn schedule(self, problem: &Problem<'_>, seed: u64, search: &mut Search<'_, '_>) -> Schedule {
+    /// What is made for memory.
+    pub(crate) const MEMORY: [Start; 4] = [
+        Start::Partition(OpOrder::List),
+        Start::Partition(OpOrder::DepthFirst),
+        Start::Partition(OpOrder::PostOrder),
+        Start::Greedy,
+    ];
+
+    pub(crate) fn schedule(
+        self,
+        problem: &Problem<'_>,
+        seed: u64,
+        search: &mut Search<'_, '_>,
+    ) -> Schedule {
         match self {
             Start::UpwardRank => baseline::upward_rank(problem),
+            Start::Heft => baseline::heft(problem),
+            Start::Multilevel => baseline::multilevel(problem, seed),
+            Start::OneDevice(device, order) => baseline::one_device(problem, device, order),
             Start::Partition(order) => {
                 baseline::ordered(problem, &baseline::partition(problem), order)
             }
@@ -354,21 +423,45 @@ impl Start {
             }
         }
     }
+
+    /// The list schedule over a placement.
+    pub(crate) fn on(problem: &Problem<'_>, placement: &[u8]) -> Schedule {
+        baseline::placed_list(problem, placement)
+    }
+}
+
+/// The schedules among which a method of [`Method::BASELINES`] takes the best.
+pub(crate) fn starts_of(method: Method, problem: &Problem<'_>) -> Vec<Start> {
+    match method {
+        Method::OneDevice => {
+            let n = match problem.devices().are_interchangeable() {
+                true => 1,
+                false => problem.n_devices(),
+            };
+            let orders: &[OpOrder] = match problem.memory_matters() {
+                true => &OpOrder::ALL,
+                false => &[OpOrder::Topological],
+            };
+            let on = |device| {
+                orders
+                    .iter()
+                    .map(move |&order| Start::OneDevice(device, order))
+            };
+            (0..n).flat_map(on).collect()
+        }
+        Method::Heft => vec![Start::Heft],
+        Method::List => vec![Start::UpwardRank],
+        _ => vec![Start::Multilevel],
+    }
 }
 
 /// What a seeded search starts from, each made in about the time of an evaluation.
 pub(crate) fn cheap_starts(problem: &Problem<'_>) -> &'static [Start] {
-    const STARTS: [Start; 5] = [
-        Start::UpwardRank,
-        Start::Partition(OpOrder::List),
-        Start::Partition(OpOrder::DepthFirst),
-        Start::Partition(OpOrder::PostOrder),
-        Start::Greedy,
-    ];
-    let mut devices = problem.devices().devices().iter();
-    let has_limit = devices.any(|device| device.memory_bytes.is_some());
-    let memory_matters = problem.objective() == Objective::Memory || has_limit;
-    if memory_matters {
+    const STARTS: [Start; 5] = {
+        let [a, b, c, d] = Start::MEMORY;
+        [Start::UpwardRank, a, b, c, d]
+    };
+    if problem.memory_matters() {
         &STARTS
     } else {
         &STARTS[..1]
@@ -401,6 +494,7 @@ pub(crate) fn genetic(
         evaluations: n_made,
         history: Vec::new(),
         proposal_seconds: None,
+        baselines: Vec::new(),
     };
     if !is_over {
         let given = given.map(|(_, schedule)| schedule.encode(problem));

@@ -128,6 +128,7 @@ pub(crate) fn by_rank(
         evaluations: outcome.evaluations,
         history: outcome.history,
         proposal_seconds: None,
+        baselines: Vec::new(),
     })
 }
 

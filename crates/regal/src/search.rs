@@ -64,14 +64,13 @@ pub(crate) fn check(options: &PlaceOptions) -> Result<(), Error> {
         .check()?)
 }
 
-/// As [`search_watched`], when the watch has begun.
-pub(crate) fn search_on(
+/// A genetic search with the options' numbers that is still to be stepped.
+pub(crate) fn brkga(
     problem: &Problem<'_>,
     options: &PlaceOptions,
     starts: Vec<Vec<f32>>,
     proposals: Option<Proposals>,
-    watch: &mut Search<'_, '_>,
-) -> Result<Outcome, Error> {
+) -> Result<Brkga, Error> {
     check(options)?;
     let mut config = options.genetic.config(options.evaluations, options.seed);
     let proposed = proposals.as_ref().and_then(|proposals| proposals.rho);
@@ -87,6 +86,18 @@ pub(crate) fn search_on(
     } else if shape != Beta::UNIFORM {
         search = search.with_proposals(&BetaTables::new(&[shape])?, op_choices(problem))?;
     }
+    Ok(search)
+}
+
+/// As [`search_watched`], when the watch has begun.
+pub(crate) fn search_on(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    starts: Vec<Vec<f32>>,
+    proposals: Option<Proposals>,
+    watch: &mut Search<'_, '_>,
+) -> Result<Outcome, Error> {
+    let mut search = brkga(problem, options, starts, proposals)?;
     let decoder = || {
         let mut decoder = Decoder::new(problem, options.decoder());
         move |keys: &[f32]| decoder.fitness(keys)

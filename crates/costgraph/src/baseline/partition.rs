@@ -37,16 +37,7 @@ pub fn partition(problem: &Problem<'_>) -> Vec<u8> {
         }
     }
     // The halves are as good the other way round.
-    if let Some(op) = problem.fixed_op() {
-        let on = placement[op as usize];
-        for device in &mut placement {
-            *device = match *device {
-                0 => on,
-                device if device == on => 0,
-                device => device,
-            };
-        }
-    }
+    problem.pin(&mut placement);
     placement
 }
 

@@ -20,6 +20,19 @@ pub fn upward_rank(problem: &Problem<'_>) -> Schedule {
 #[must_use]
 pub fn upward_rank_keys(problem: &Problem<'_>) -> Vec<f32> {
     let graph = problem.graph();
+    // Keys by position, not by value: values can be closer than keys resolve.
+    let order = upward_rank_order(problem);
+    let mut keys = vec![0.5; problem.n_keys()];
+    let priorities = &mut keys[graph.n_ops() * problem.n_devices()..];
+    for (position, &op) in order.iter().enumerate() {
+        priorities[op as usize] = (1.0 - (position + 1) as f64 / (order.len() + 1) as f64) as f32;
+    }
+    keys
+}
+
+/// The ops by falling upward rank, a topological order; equal ranks follow the graph's topological order.
+pub(crate) fn upward_rank_order(problem: &Problem<'_>) -> Vec<u32> {
+    let graph = problem.graph();
     let n = problem.n_devices();
     let mut ranks = vec![0.0f64; graph.n_ops()];
     for &op in graph.topological_order().iter().rev() {
@@ -35,15 +48,9 @@ pub fn upward_rank_keys(problem: &Problem<'_>) -> Vec<f32> {
             .sum();
         ranks[op as usize] = longest + cost / n as f64;
     }
-    // Keys by position, not by value: values can be closer than keys resolve. Equal ranks follow the topological order.
     let mut order = graph.topological_order().to_vec();
     order.sort_by(|&a, &b| ranks[b as usize].total_cmp(&ranks[a as usize]));
-    let mut keys = vec![0.5; problem.n_keys()];
-    let priorities = &mut keys[graph.n_ops() * n..];
-    for (position, &op) in order.iter().enumerate() {
-        priorities[op as usize] = (1.0 - (position + 1) as f64 / (order.len() + 1) as f64) as f32;
-    }
-    keys
+    order
 }
 
 /// Over all ordered pairs of devices, the own device included.

@@ -1,4 +1,4 @@
-//! The six file formats and how a file says which one it is in: its name first, then its first bytes.
+//! The seven file formats and how a file says which one it is in: its name first, then its first bytes.
 
 use crate::{Error, ErrorKind};
 use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
@@ -19,17 +19,20 @@ pub enum Format {
     PipeDream,
     /// The JSON of msr-fiddle/dnn-partitioning: `{nodes, edges, ...}`.
     Msr,
+    /// A graph of the Standard Task Graph set: a line a task.
+    Stg,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 6] = [
+    pub const ALL: [Format; 7] = [
         Format::CostGraph,
         Format::CostGraphText,
         Format::Onnx,
         Format::Jsonl,
         Format::PipeDream,
         Format::Msr,
+        Format::Stg,
     ];
 
     /// The name that [`Format::from_str`] takes, as on a command line.
@@ -42,6 +45,7 @@ impl Format {
             Format::Jsonl => "jsonl",
             Format::PipeDream => "pipedream",
             Format::Msr => "msr",
+            Format::Stg => "stg",
         }
     }
 
@@ -59,6 +63,7 @@ impl Format {
             "pbtxt" | "textproto" | "prototxt" => Some(Format::CostGraphText),
             "onnx" => Some(Format::Onnx),
             "jsonl" | "ndjson" => Some(Format::Jsonl),
+            "stg" => Some(Format::Stg),
             _ => None,
         }
     }
@@ -91,6 +96,7 @@ impl fmt::Display for Format {
             Format::Jsonl => "JSON lines",
             Format::PipeDream => "PipeDream profile",
             Format::Msr => "dnn-partitioning JSON",
+            Format::Stg => "Standard Task Graph",
         })
     }
 }

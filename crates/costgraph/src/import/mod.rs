@@ -1,4 +1,4 @@
-//! Readers of computation graphs: one function, six formats, gzip and Zstandard by content, everything checked.
+//! Readers of computation graphs: one function, seven formats, gzip and Zstandard by content, everything checked.
 //!
 //! The format is the one asked for, else that of the extension (`.pb`, `.pbtxt`, `.onnx`, `.jsonl`, each also with `.gz` or
 //! `.zst`), else what the content looks like. What was assumed or left out stands in the [`Report`].
@@ -28,6 +28,7 @@ mod pipedream;
 mod report;
 pub mod roofline;
 mod source;
+mod stg;
 mod wire;
 
 pub use format::Format;
@@ -238,6 +239,7 @@ impl Graphs {
             Format::Onnx => onnx::read(file, &graph_name, content.into(), options),
             Format::PipeDream => pipedream::read(file, &graph_name, bytes, options),
             Format::Msr => msr::read(file, &graph_name, bytes),
+            Format::Stg => stg::read(file, &graph_name, bytes),
             Format::Jsonl => jsonl::read(file, bytes, 1),
         }
     }

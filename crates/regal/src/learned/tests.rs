@@ -86,6 +86,7 @@ fn the_short_search_counts() {
     let (graph, policy) = (graph(), policy(Preset::Synthetic));
     let devices = DeviceSet::uniform(2, None).unwrap();
     let mut options = PlaceOptions {
+        method: Method::SeededRegal,
         decoder: Some(DecoderKind::Paper),
         ..PlaceOptions::default()
     };
@@ -101,6 +102,7 @@ fn the_short_search_counts() {
 #[test]
 fn what_a_policy_does_not_serve_is_refused() {
     let options = PlaceOptions {
+        method: Method::SeededRegal,
         evaluations: 100,
         ..PlaceOptions::default()
     };
@@ -148,7 +150,10 @@ fn whoever_looks_on_ends_it() {
             seen.len() < 2
         },
     };
-    let options = PlaceOptions::default();
+    let options = PlaceOptions {
+        method: Method::SeededRegal,
+        ..PlaceOptions::default()
+    };
     let plan = place_with_policy(&graph(), &devices, &options, &policy, &mut watch);
     // The second look is at the second generation of the short search, whose population is 50.
     assert_eq!(plan.unwrap().evaluations, 90);
@@ -169,6 +174,7 @@ fn a_seeded_plan_is_no_worse_than_the_cheap_schedules() {
         let policy = policy(preset);
         let options = PlaceOptions {
             objective: policy.config().features.objective(),
+            method: Method::SeededRegal,
             evaluations: 120,
             ..PlaceOptions::default()
         };
@@ -208,16 +214,40 @@ fn the_short_search_has_the_policys_numbers() {
     assert_eq!((few(40), few(100)), (50, 50));
 }
 
+/// A portfolio with a policy has the decoder that was asked for, its budget, and is no worse than the baselines.
+#[test]
+fn a_portfolio_with_a_policy_keeps_its_promises() {
+    for preset in [Preset::Synthetic, Preset::Memory] {
+        let policy = policy(preset);
+        for decoder in [None, Some(DecoderKind::TimeAware)] {
+            let options = PlaceOptions {
+                objective: policy.config().features.objective(),
+                evaluations: 600,
+                decoder,
+                ..PlaceOptions::default()
+            };
+            let plan = made(&options, &policy).unwrap();
+            assert_eq!((plan.method, plan.decoder), (Method::Portfolio, decoder));
+            assert!(plan.evaluations == 600 || plan.value() == plan.lower_bound());
+            let fitness = plan.outcome.fitness(options.objective);
+            for baseline in &plan.baselines {
+                assert!(fitness <= baseline.outcome.fitness(options.objective));
+            }
+        }
+    }
+}
+
 #[test]
 fn policies_that_come_with_the_program_serve_their_objective() {
     for (name, objective) in [
         ("runtime", Objective::Runtime),
-        ("few", Objective::Runtime),
+        ("low-budget", Objective::Runtime),
         ("memory", Objective::Memory),
     ] {
         let policy = Policy::shipped(name).unwrap().unwrap();
-        let evaluations = if name == "few" { 2 } else { 450 };
+        let evaluations = if name == "low-budget" { 2 } else { 450 };
         let options = PlaceOptions {
+            method: Method::SeededRegal,
             objective,
             evaluations,
             ..PlaceOptions::default()

@@ -29,7 +29,10 @@ const SHIPPED: [(&str, &[u8]); 3] = [
         "runtime",
         include_bytes!("../../policies/runtime.safetensors"),
     ),
-    ("few", include_bytes!("../../policies/few.safetensors")),
+    (
+        "low-budget",
+        include_bytes!("../../policies/low-budget.safetensors"),
+    ),
     (
         "memory",
         include_bytes!("../../policies/memory.safetensors"),
@@ -89,7 +92,7 @@ impl Policy {
         file::read(path)
     }
 
-    /// A policy that comes with the program, for two devices and transfers that take no time: `runtime`, `few` (the runtime by less than
+    /// A policy that comes with the program, for two devices and transfers that take no time: `runtime`, `low-budget` (the runtime by less than
     /// some 1000 evaluations, where no cheap schedules are among the first chromosomes) or `memory`; none for another name. `docs/method/regal.md` has
     /// the commands that made them.
     ///

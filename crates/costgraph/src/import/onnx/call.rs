@@ -27,11 +27,11 @@ impl Node {
         let (mut n_attributes, mut n_ends) = (0, 0);
         let mut fields = wire::Fields::new(file, &bytes, at);
         while let Some(field) = fields.next()? {
-            n_attributes += u64::from(field.number == 5);
+            n_attributes += u64::from(matches!(field.number, 5 | 9));
             n_ends += u64::from(matches!(field.number, 1 | 2));
         }
         for (n, most, what) in [
-            (n_attributes, MAX_ATTRIBUTES, "attributes"),
+            (n_attributes, MAX_ATTRIBUTES, "attributes and notes"),
             (n_ends, MAX_ENDS, "inputs and outputs"),
         ] {
             if n > most {
@@ -52,6 +52,20 @@ impl Node {
 
     pub(crate) fn attribute(&self, name: &str) -> Option<&AttributeProto> {
         self.attributes.iter().find(|a| a.name == name)
+    }
+
+    /// The node's name, behind the path of the module that it comes from where torch's exporter says so.
+    pub(crate) fn scoped_name(&self) -> String {
+        let name = &self.proto.name;
+        let mut notes = self.proto.metadata_props.iter();
+        let scopes = notes.find(|note| note.key == "pkg.torch.onnx.name_scopes");
+        // A list as Python writes it: from the outermost module to the innermost, then the node.
+        let scopes = scopes.map_or("", |note| note.value.as_str());
+        let scopes: Vec<&str> = scopes.split(['\'', '"']).skip(1).step_by(2).collect();
+        match scopes.len().checked_sub(2).map(|at| scopes[at]) {
+            Some(module) if !module.is_empty() => format!("{module}/{name}"),
+            _ => name.clone(),
+        }
     }
 
     /// The sub-graphs in its attributes, encoded.

@@ -20,6 +20,8 @@ pub(crate) struct Model<'a> {
     opset: i64,
     name: String,
     report: Report,
+    /// The names of dimensions that the model leaves open.
+    open_dims: BTreeSet<String>,
     /// What the model says of inner values and outputs.
     declared: BTreeMap<String, TensorType>,
     ops: Vec<OpSpec>,
@@ -64,6 +66,7 @@ impl<'a> Model<'a> {
             opset,
             name: graph_name.to_owned(),
             report: Report::new(Format::Onnx),
+            open_dims: BTreeSet::new(),
             declared: BTreeMap::new(),
             ops: Vec::new(),
             op_names: BTreeSet::new(),
@@ -84,6 +87,9 @@ impl<'a> Model<'a> {
     pub(crate) fn declare(&mut self, info: ValueInfo) {
         let tensor = info.kind.and_then(|kind| kind.tensor_type);
         if let Some(tensor) = tensor {
+            let dims = tensor.shape.iter().flat_map(|shape| &shape.dim);
+            let names = dims.filter_map(|dim| dim.dim_param.clone());
+            self.open_dims.extend(names.filter(|name| !name.is_empty()));
             self.declared.insert(info.name, tensor);
         }
     }
@@ -105,6 +111,7 @@ impl<'a> Model<'a> {
         }
         let name = dim.dim_param.filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| "?".into());
+        self.open_dims.insert(name.clone());
         if let Some(&size) = self.options.dims.get(&name) {
             return size;
         }
@@ -142,7 +149,7 @@ impl<'a> Model<'a> {
         let (inferred, origin) = self.infer(node, &inputs);
         let cost = self.cost(&inputs, &inferred);
         let kind = node.proto.op_type.as_str();
-        let op = self.op(kind, &node.proto.name, cost);
+        let op = self.op(kind, &node.scoped_name(), cost);
         self.n_parts += 1 + inputs.len();
         self.check_parts(at)?;
         for &input in inputs.iter().flatten() {
@@ -329,6 +336,7 @@ impl<'a> Model<'a> {
     }
 
     pub(crate) fn finish(mut self) -> Result<Imported, Error> {
+        self.check_dims()?;
         let is_inside = self.weights_inside();
         let mut builder = GraphBuilder::new(self.name);
         // Weights that became memory of their only user leave a gap in the numbers of ops.
@@ -364,6 +372,21 @@ impl<'a> Model<'a> {
             graph: builder.build().map_err(|e| e.or_at(self.file, 0, 0))?,
             report: self.report,
         })
+    }
+
+    /// Refuses sizes for dimensions that the model does not leave open.
+    fn check_dims(&self) -> Result<(), Error> {
+        let mut given = self.options.dims.keys();
+        let Some(unknown) = given.find(|name| !self.open_dims.contains(*name)) else {
+            return Ok(());
+        };
+        let open: Vec<&str> = self.open_dims.iter().map(String::as_str).collect();
+        let open = match open.is_empty() {
+            true => "the model leaves no dimension open".to_owned(),
+            false => format!("the model leaves open {}", open.join(", ")),
+        };
+        let message = format!("there is no open dimension `{unknown}`: {open}");
+        Err(Error::new(ErrorKind::Argument, message).or_at(self.file, 0, 0))
     }
 
     /// For each value whether it is a weight that becomes persistent memory of its only user.

@@ -23,6 +23,17 @@ pub(crate) struct NodeProto {
     pub(crate) attribute: Vec<Bytes>,
     #[prost(string, tag = "7")]
     pub(crate) domain: String,
+    #[prost(message, repeated, tag = "9")]
+    pub(crate) metadata_props: Vec<StringEntry>,
+}
+
+/// `StringStringEntryProto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StringEntry {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
 }
 
 /// `AttributeProto`.

@@ -1,0 +1,446 @@
+//! Several searches that share one budget: the default way to make a plan.
+
+use shardgraph_brkga::{Brkga, Generation};
+use shardgraph_costgraph::baseline::{ClusterSearch, Hierarchy, multilevel_partition};
+use shardgraph_costgraph::{
+    Contraction, Decoder, DecoderKind, ModelOptions, Objective, Outcome, Problem, Schedule,
+    lower_bounds,
+};
+
+use crate::error::Error;
+use crate::method::Method;
+use crate::options::PlaceOptions;
+use crate::place::{Baseline, Draft, Search, Start, starts_of};
+use crate::policy::Policy;
+use crate::proposals::rank_proposals;
+use crate::search::{Proposals, brkga, check};
+
+/// Evaluations of a turn of the local search; a turn of a genetic one is a generation.
+const TURN: u64 = 80;
+/// Turns of the local search without a better plan after which it goes on from elsewhere.
+const PATIENCE: u32 = 4;
+/// By how much the parts of a partition may exceed their share.
+const SLACKS: [f64; 3] = [0.1, 0.4, 1.0];
+
+type Fitness = (u64, u64);
+
+/// The best plan so far and what was spent on it.
+struct Best {
+    fitness: Fitness,
+    schedule: Schedule,
+    n_done: u64,
+    budget: u64,
+    bound: u64,
+    objective: Objective,
+    history: Vec<Generation>,
+    proposal_seconds: Option<f64>,
+}
+
+impl Best {
+    fn offer(&mut self, fitness: Fitness, schedule: impl FnOnce() -> Schedule) -> bool {
+        let is_better = fitness < self.fitness;
+        if is_better {
+            self.fitness = fitness;
+            self.schedule = schedule();
+        }
+        is_better
+    }
+
+    fn is_at_bound(&self) -> bool {
+        match self.objective {
+            Objective::Runtime => self.fitness <= (0, self.bound),
+            Objective::Memory => self.fitness.0 <= self.bound,
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.budget - self.n_done
+    }
+}
+
+/// Searches by all members in turn; see [`Method::Portfolio`].
+pub(crate) fn portfolio(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    policy: Option<&Policy>,
+    search: &mut Search<'_, '_>,
+) -> Result<Draft, Error> {
+    check(options)?;
+    if let Some(policy) = policy {
+        policy.check(problem)?;
+    }
+    let mut best = Best {
+        fitness: (u64::MAX, u64::MAX),
+        schedule: Schedule::default(),
+        n_done: 0,
+        budget: options.evaluations,
+        bound: lower_bounds(problem).of(options.objective),
+        objective: options.objective,
+        history: Vec::new(),
+        proposal_seconds: None,
+    };
+    let baselines = baselines(problem, options, &mut best, search)?;
+    if best.left() > 0 && !best.is_at_bound() && !search.is_late() {
+        let contraction = Contraction::new(problem.graph())?;
+        let model = ModelOptions {
+            fix_largest: false,
+            ..options.model
+        };
+        let (graph, devices) = (contraction.graph(), problem.devices());
+        let small = Problem::new(graph, devices, options.objective, model)?;
+        let before = (best.fitness, best.schedule.clone());
+        search_contracted(&small, options, policy, &mut best, search)?;
+        if best.fitness < before.0 {
+            let schedule = contraction.expand(&best.schedule).pinned(problem);
+            // Cost factors round each op by itself, so that the sums may differ.
+            let fitness = schedule
+                .simulate(problem)?
+                .outcome
+                .fitness(options.objective);
+            (best.fitness, best.schedule) = before;
+            best.offer(fitness, || schedule);
+        }
+    }
+    Ok(Draft {
+        schedule: best.schedule,
+        evaluations: best.n_done,
+        history: best.history,
+        proposal_seconds: best.proposal_seconds,
+        baselines,
+    })
+}
+
+/// The baselines as far as the evaluations go; the deadline leaves the first.
+fn baselines(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    best: &mut Best,
+    search: &mut Search<'_, '_>,
+) -> Result<Vec<Baseline>, Error> {
+    let mut baselines = Vec::new();
+    for method in Method::BASELINES {
+        let mut found: Option<(Fitness, Outcome)> = None;
+        for start in starts_of(method, problem) {
+            if best.left() == 0 || (best.n_done > 0 && search.is_late()) {
+                break;
+            }
+            let schedule = start.schedule(problem, options.seed, search);
+            let outcome = schedule.simulate(problem)?.outcome;
+            let fitness = outcome.fitness(options.objective);
+            best.n_done += 1;
+            best.offer(fitness, || schedule);
+            if found.is_none_or(|(of, _)| fitness < of) {
+                found = Some((fitness, outcome));
+            }
+        }
+        baselines.extend(found.map(|(_, outcome)| Baseline { method, outcome }));
+    }
+    Ok(baselines)
+}
+
+/// One of the searches.
+enum Member<'p, 'g> {
+    Genetic {
+        search: Box<Brkga>,
+        decoders: Vec<Decoder<'p, 'g>>,
+        generation: u64,
+    },
+    Clusters {
+        search: Box<ClusterSearch<'p, 'g>>,
+        /// Placements to go on from, in turn.
+        elsewhere: Vec<Vec<u8>>,
+        n_restarts: usize,
+        n_stalled: u32,
+    },
+}
+
+impl Member<'_, '_> {
+    /// Evaluations that a turn needs; a genetic search has no smaller ones.
+    fn smallest_turn(&self) -> u64 {
+        match self {
+            Member::Genetic { generation, .. } => *generation,
+            Member::Clusters { .. } => 1,
+        }
+    }
+
+    /// A turn: how many evaluations it took, and the best fitness of this member so far.
+    fn turn(
+        &mut self,
+        budget: u64,
+        stop_at: impl Fn(Fitness) -> bool,
+        watch: &mut Search<'_, '_>,
+    ) -> Result<(u64, Fitness), Error> {
+        match self {
+            Member::Genetic {
+                search,
+                decoders,
+                generation,
+            } => {
+                let before = search.history().last().map_or(0, |last| last.evaluations);
+                let mut decode: Vec<_> = (decoders.iter_mut())
+                    .map(|decoder| move |keys: &[f32]| decoder.fitness(keys))
+                    .collect();
+                search.step_while(&mut decode, &mut || !watch.is_late())?;
+                let last = search.history().last().copied();
+                let done = last.map_or(0, |last| last.evaluations) - before;
+                // Elites are not evaluated again.
+                *generation = (*generation).min(done.max(1));
+                Ok((done, last.map_or((u64::MAX, u64::MAX), |last| last.best)))
+            }
+            Member::Clusters {
+                search,
+                elsewhere,
+                n_restarts,
+                n_stalled,
+            } => {
+                let mut done = 0;
+                let before = search.best();
+                while done < budget.min(TURN) && !stop_at(search.best()) {
+                    if *n_stalled >= PATIENCE && !elsewhere.is_empty() {
+                        search.restart(&elsewhere[*n_restarts % elsewhere.len()]);
+                        *n_restarts += 1;
+                        *n_stalled = 0;
+                    } else {
+                        search.step();
+                    }
+                    done += 1;
+                    if done % 16 == 0 && watch.is_late() {
+                        break;
+                    }
+                }
+                *n_stalled = if search.best() < before {
+                    0
+                } else {
+                    *n_stalled + 1
+                };
+                Ok((done, search.best()))
+            }
+        }
+    }
+
+    fn schedule(&mut self) -> Schedule {
+        match self {
+            Member::Genetic {
+                search, decoders, ..
+            } => match search.best() {
+                Some(best) => decoders[0].schedule(&best.keys),
+                None => Schedule::default(),
+            },
+            Member::Clusters { search, .. } => search.schedule(),
+        }
+    }
+}
+
+fn search_contracted(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    policy: Option<&Policy>,
+    best: &mut Best,
+    watch: &mut Search<'_, '_>,
+) -> Result<(), Error> {
+    let hierarchy = Hierarchy::new(problem, options.seed);
+    let starts = starts(problem, options, &hierarchy, best, watch)?;
+    if best.is_at_bound() || best.left() == 0 || starts.is_empty() {
+        return Ok(());
+    }
+    let learned = policy.map(|policy| ask(policy, problem, options, best, watch));
+    let learned = learned.transpose()?.flatten();
+    let mut members = members(problem, options, learned, &hierarchy, &starts, best)?;
+    let mut bests = vec![(u64::MAX, u64::MAX); members.len()];
+    let mut leader = 0;
+    let mut n_turns = 0;
+    let (bound, objective) = (best.bound, best.objective);
+    let stop_at = |fitness: Fitness| match objective {
+        Objective::Runtime => fitness <= (0, bound),
+        Objective::Memory => fitness.0 <= bound,
+    };
+    while best.left() > 0 && !best.is_at_bound() {
+        // Every other turn is the leader's; the others go round.
+        let mut chosen = match n_turns % 2 {
+            0 => leader,
+            _ => n_turns / 2 % members.len(),
+        };
+        n_turns += 1;
+        if members[chosen].smallest_turn() > best.left() {
+            let Some(fits) = (members.iter()).position(|m| m.smallest_turn() <= best.left()) else {
+                break;
+            };
+            chosen = fits;
+        }
+        let (done, fitness) = members[chosen].turn(best.left(), stop_at, watch)?;
+        best.n_done += done;
+        bests[chosen] = fitness;
+        if best.offer(fitness, || members[chosen].schedule()) {
+            leader = chosen;
+        }
+        best.history.push(Generation {
+            evaluations: best.n_done,
+            best: best.fitness,
+        });
+        if done == 0 || !watch.goes_on(best.n_done, best.fitness) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What a policy proposes, where the evaluations suffice for its features; the plan of its short search counts like any other.
+fn ask(
+    policy: &Policy,
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    best: &mut Best,
+    watch: &mut Search<'_, '_>,
+) -> Result<Option<Proposals>, Error> {
+    let config = policy.config();
+    if best.left() <= config.feature_evaluations || watch.is_late() {
+        return Ok(None);
+    }
+    let of_policy = PlaceOptions {
+        decoder: Some(config.decoder),
+        ..options.clone()
+    };
+    let (features, short_seconds) = config.features_on(problem, &of_policy, watch)?;
+    best.n_done += features.evaluations;
+    best.offer(features.best.fitness, || {
+        Decoder::new(problem, config.decoder).schedule(&features.best.keys)
+    });
+    // Somebody who looks on may have ended the short search.
+    if features.evaluations < config.feature_evaluations {
+        return Ok(None);
+    }
+    let proposals = policy.propose(problem, &features, options.seed)?;
+    best.proposal_seconds = Some(watch.seconds() - short_seconds);
+    Ok(Some(proposals))
+}
+
+/// Placements and schedules to start from, best first.
+type Starts = Vec<(Fitness, Schedule)>;
+
+fn starts(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    hierarchy: &Hierarchy,
+    best: &mut Best,
+    watch: &mut Search<'_, '_>,
+) -> Result<Starts, Error> {
+    let n = problem.n_devices();
+    let mut candidates = vec![Start::Heft, Start::UpwardRank];
+    if problem.memory_matters() {
+        candidates.extend(Start::MEMORY);
+    }
+    candidates.extend(starts_of(Method::OneDevice, problem));
+    let mut n_parts = 2;
+    let mut partitions = Vec::new();
+    while n_parts <= n {
+        partitions.extend(SLACKS.map(|slack| (n_parts, slack)));
+        n_parts = if n_parts < n {
+            (2 * n_parts).min(n)
+        } else {
+            n + 1
+        };
+    }
+    let mut found: Starts = Vec::new();
+    let mut try_one = |schedule: Schedule, best: &mut Best| -> Result<(), Error> {
+        let fitness = schedule
+            .simulate(problem)?
+            .outcome
+            .fitness(options.objective);
+        best.n_done += 1;
+        best.offer(fitness, || schedule.clone());
+        if !found
+            .iter()
+            .any(|(_, other)| other.placement == schedule.placement)
+        {
+            found.push((fitness, schedule));
+        }
+        Ok(())
+    };
+    for start in candidates {
+        if best.left() > 0 && !watch.is_late() {
+            try_one(start.schedule(problem, options.seed, watch), best)?;
+        }
+    }
+    for (n_parts, slack) in partitions {
+        if best.left() > 0 && !watch.is_late() {
+            let placement = multilevel_partition(problem, hierarchy, n_parts, slack);
+            try_one(Start::on(problem, &placement), best)?;
+        }
+    }
+    found.sort_by_key(|(fitness, _)| *fitness);
+    Ok(found)
+}
+
+/// The decoders of the genetic searches.
+fn decoders(problem: &Problem<'_>, options: &PlaceOptions) -> Vec<DecoderKind> {
+    match (options.decoder, options.objective) {
+        (Some(kind), _) => vec![kind],
+        (None, Objective::Memory) => vec![DecoderKind::Paper],
+        (None, Objective::Runtime) if problem.has_free_links() => vec![DecoderKind::List],
+        (None, Objective::Runtime) => vec![DecoderKind::List, DecoderKind::TimeAware],
+    }
+}
+
+fn members<'p, 'g>(
+    problem: &'p Problem<'g>,
+    options: &PlaceOptions,
+    learned: Option<Proposals>,
+    hierarchy: &'p Hierarchy,
+    starts: &[(Fitness, Schedule)],
+    best: &mut Best,
+) -> Result<Vec<Member<'p, 'g>>, Error> {
+    let mut members = Vec::new();
+    let population = u64::from(options.genetic.population) * u64::from(options.genetic.populations);
+    let kinds = decoders(problem, options);
+    // What was learned is one more search, over the first decoder.
+    let first = learned.map(|proposals| (kinds[0], Some(proposals)));
+    for (kind, learned) in first
+        .into_iter()
+        .chain(kinds.iter().map(|&kind| (kind, None)))
+    {
+        if best.left() < population {
+            break;
+        }
+        let room = population.saturating_sub(1) as usize;
+        let given = starts.iter().take(room);
+        let given: Result<Vec<_>, _> = given.map(|(_, start)| start.encode(problem)).collect();
+        let proposals = match learned {
+            Some(learned) => Some(learned),
+            None if kind == DecoderKind::List => Some(rank_proposals(problem)?),
+            None => None,
+        };
+        let of_member = PlaceOptions {
+            evaluations: best.left(),
+            decoder: Some(kind),
+            ..options.clone()
+        };
+        members.push(Member::Genetic {
+            search: Box::new(brkga(problem, &of_member, given?, proposals)?),
+            decoders: vec![Decoder::new(problem, kind); options.threads],
+            generation: population,
+        });
+    }
+    if problem.n_devices() > 1 {
+        let kind = match (options.decoder, options.objective) {
+            (Some(kind), _) if kind != DecoderKind::List => kind,
+            (_, Objective::Memory) => DecoderKind::Paper,
+            _ if problem.has_free_links() => DecoderKind::TimeAwareFlush,
+            _ => DecoderKind::TimeAware,
+        };
+        let placements = starts.iter().map(|(_, start)| start.placement.clone());
+        let elsewhere: Vec<Vec<u8>> = placements.collect();
+        let search = ClusterSearch::new(problem, hierarchy, &elsewhere[0], kind, options.seed);
+        best.n_done += 1;
+        members.push(Member::Clusters {
+            search: Box::new(search),
+            elsewhere,
+            n_restarts: 1,
+            n_stalled: 0,
+        });
+    }
+    if members.is_empty() {
+        // One device and a small budget: the starts are all there is.
+        best.budget = best.n_done;
+    }
+    Ok(members)
+}
