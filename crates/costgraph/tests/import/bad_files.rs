@@ -541,7 +541,7 @@ fn onnx_is_not_a_memory_bomb() {
     assert!(
         error
             .message()
-            .contains("a node of 4097 attributes; at most 4096"),
+            .contains("a node of 4097 attributes and notes; at most 4096"),
         "{error}"
     );
     let ends = [bytes(4, b"Relu"), bytes(2, b"").repeat((1 << 20) + 1)].concat();
@@ -584,7 +584,7 @@ fn cost_graphs_are_no_memory_bombs_either() {
 
 #[test]
 fn not_one_of_the_formats() {
-    let names = "cost-graph, cost-graph-text, onnx, jsonl, pipedream, msr";
+    let names = "cost-graph, cost-graph-text, onnx, jsonl, pipedream, msr, stg";
     check(
         "notes.txt",
         b"hello\n",
