@@ -17,7 +17,7 @@ const USUAL_LINKS: &str = "pcie4";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine and model")]
 pub(crate) struct MachineArgs {
-    /// Devices, from 1 to 64 [default: 2]
+    /// Devices: from 1 to 64 [default: 2]
     #[arg(long, value_name = "N")]
     devices: Option<usize>,
     /// Memory of each device: such as 16GiB [default: no limit]

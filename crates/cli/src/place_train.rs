@@ -61,7 +61,7 @@ pub(crate) struct TrainArgs {
     /// How chromosomes become schedules: as of `shardgraph place` [default: paper]
     #[arg(help_heading = "Method", long, value_name = "DECODER", value_parser = decoder)]
     decoder: Option<DecoderKind>,
-    /// Devices, all alike [default: 2]
+    /// Devices: all alike [default: 2]
     #[arg(help_heading = "Method", long, value_name = "N")]
     devices: Option<usize>,
     /// Seed of all that is random [default: 1]

@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// Devices, all alike: each gets one part
+    /// Devices: all alike, each gets one part
     #[arg(long, value_name = "N", default_value_t = 1)]
     devices: u32,
     /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),

@@ -1,3 +1,5 @@
+//! Tests of the best answer of policy, greedy algorithms and search.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

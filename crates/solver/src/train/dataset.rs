@@ -10,7 +10,6 @@ use shardgraph_random::KeyedRng;
 use super::TrainConfig;
 use super::checkpoint::{InputHash, hash_graph};
 use super::kept::Kept;
-use super::validation::Held;
 use crate::Error;
 use crate::problem::Problem;
 
@@ -172,14 +171,17 @@ impl Dataset {
     }
 
     /// The sources of the last stage, from the first to the last.
-    fn last_sources(&self) -> impl Iterator<Item = Source> + '_ {
+    pub(super) fn last_sources(&self) -> impl Iterator<Item = Source> + '_ {
         let first = self.stages[self.stages.len() - 2];
         let last_stage = self.sources.iter().filter(move |(id, _)| *id >= first);
         last_stage.map(|(_, source)| source.clone())
     }
 
-    /// The graphs that are held back: those of `valid`, or of the kinds of the last stage.
-    pub(super) fn held_back(&mut self, config: &TrainConfig) -> Result<Held, Error> {
+    /// The graphs that `valid` names.
+    pub(super) fn named_for_validation(
+        &mut self,
+        config: &TrainConfig,
+    ) -> Result<Vec<Source>, Error> {
         let mut named = Vec::new();
         for text in &config.valid {
             named.push(match Path::new(text).is_file() {
@@ -187,7 +189,7 @@ impl Dataset {
                 false => Source::Generator(generator(text)?),
             });
         }
-        Ok(Held::new(self.problem, config, named, self.last_sources()))
+        Ok(named)
     }
 
     /// Whether a graph file has edge weights; generated graphs have none.

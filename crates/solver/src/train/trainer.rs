@@ -87,7 +87,8 @@ impl Trainer {
         config.check()?;
         let shape = config.policy(problem);
         let mut dataset = Dataset::new(problem, &config)?;
-        let held = dataset.held_back(&config)?;
+        let named = dataset.named_for_validation(&config)?;
+        let held = Held::new(problem, &config, named, dataset.last_sources());
         let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
         let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
