@@ -4,7 +4,7 @@ use super::event::Member;
 use super::hub::Hub;
 use crate::join::decline;
 use crate::join::hello::{Hello, Misfit, PROTOCOL, Purpose, WorldKind};
-use crate::join::response::{JoinResponse, NO_GENERATION};
+use crate::join::response::{JoinResponse, NO_GENERATION, Peer};
 use crate::timeout::{Expiry, Timeout};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -29,6 +29,16 @@ struct Returning {
     address: SocketAddr,
     stream: TcpStream,
     expiry: Expiry,
+}
+
+impl Returning {
+    fn peer(&self) -> Peer {
+        Peer {
+            rank: self.member.rank,
+            generation: self.member.generation,
+            address: self.address,
+        }
+    }
 }
 
 impl Admission {
@@ -75,7 +85,8 @@ impl Admission {
         if let Some(why) = misfit(hub, hello, kind) {
             return refuse(why);
         }
-        let accepted = match hub.accept(hello.rank, known) {
+        let returning: Vec<Peer> = self.returning.iter().map(Returning::peer).collect();
+        let accepted = match hub.accept(hello.rank, known, &returning) {
             Ok(accepted) => accepted,
             Err(why) => return refuse(why),
         };

@@ -6,6 +6,7 @@ use super::link::Link;
 use crate::join::config::TcpConfig;
 use crate::join::response::{Accepted, JoinResponse, NO_GENERATION, Peer};
 use crate::timeout::Expiry;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +119,12 @@ impl Hub {
 
     /// Rank 0: the generation of a rank that joins, and what it is told; or why it cannot come
     /// back.
-    pub(super) fn accept(&self, rank: u32, known: Option<u64>) -> Result<Accepted, String> {
+    pub(super) fn accept(
+        &self,
+        rank: u32,
+        known: Option<u64>,
+        returning: &[Peer],
+    ) -> Result<Accepted, String> {
         let mut state = self.lock();
         let generation = known.unwrap_or(state.newest + 1);
         if generation >= NO_GENERATION {
@@ -133,18 +139,24 @@ impl Hub {
             ));
         }
         state.newest = state.newest.max(generation);
-        let peers = (0u32..).zip(&state.ranks).filter_map(|(other, state)| {
-            let is_there = other != rank && state.link.is_some();
+        let connected = (0u32..).zip(&state.ranks).filter_map(|(other, state)| {
             Some(Peer {
                 rank: other,
                 generation: state.generation,
-                address: state.address.filter(|_| is_there)?,
+                address: state.address.filter(|_| state.link.is_some())?,
             })
         });
+        // The newest of each number. One that comes back has heard of this one only if it was
+        // accepted later.
+        let peers: BTreeMap<u32, Peer> = connected
+            .chain(returning.iter().copied())
+            .filter(|peer| peer.rank != rank)
+            .map(|peer| (peer.rank, peer))
+            .collect();
         Ok(Accepted {
             id: generation,
             host: self.generation,
-            peers: peers.collect(),
+            peers: peers.into_values().collect(),
         })
     }
 
@@ -274,5 +286,36 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeout::Timeout;
+    use std::time::Duration;
+
+    #[test]
+    fn a_newcomer_hears_of_ranks_that_are_coming_back() {
+        let config = TcpConfig {
+            rank: 0,
+            size: 4,
+            master_addr: "127.0.0.1".to_string(),
+            master_port: 1,
+            job: "messages".to_string(),
+            version: "1.0".to_string(),
+            timeout: Timeout::after(Duration::from_secs(1)),
+            secret: None,
+        };
+        let hub = Hub::new(&config, Limits::default(), 100);
+        let peer = |rank, generation| Peer {
+            rank,
+            generation,
+            address: SocketAddr::from(([127, 0, 0, 1], 10 + rank as u16)),
+        };
+        let returning = [peer(2, 7), peer(1, 8), peer(2, 9), peer(3, 5)];
+        let accepted = hub.accept(3, None, &returning).unwrap();
+        assert_eq!(accepted.peers, [peer(1, 8), peer(2, 9)]);
+        assert_eq!(accepted.id, 101);
     }
 }
