@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
-use shardgraph_graph::Graph;
 use shardgraph_job::{Checkpoint, Tensors};
 use shardgraph_shard::Communication;
-use shardgraph_storage::Hasher;
 
 use super::TrainConfig;
+use super::dataset::InputHash;
 use super::run::problem_of;
 use super::trainer::{Running, Trainer};
 use super::validation::{Best, Evaluation};
@@ -111,14 +110,6 @@ impl Run {
 struct RunningEpisode {
     graph_id: u64,
     picks: Vec<u32>,
-}
-
-/// One graph file of the settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct InputHash {
-    pub(super) source: String,
-    pub(super) xxh3: String,
 }
 
 /// The checkpoint of the present step.
@@ -263,16 +254,4 @@ fn restore_tensors(
     restored.map_err(|e| wrong(format!("`adam_first`, `adam_second`: {e}")))?;
     let part = |name: &str| Ok(tensors.u8s(name)?);
     trainer.memory.restore(part, wrong)
-}
-
-/// What a graph holds, as one number.
-pub(super) fn hash_graph(source: &str, graph: &Graph) -> InputHash {
-    let mut hasher = Hasher::new();
-    hasher.numbers(graph.offsets().iter().copied());
-    hasher.numbers(graph.columns().iter().copied());
-    hasher.numbers(graph.weights().unwrap_or_default().iter().copied());
-    InputHash {
-        source: source.to_string(),
-        xxh3: format!("{:016x}", hasher.finish()),
-    }
 }

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use serde::{Deserialize, Serialize};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{Graph, ReadOptions, WeightPolicy, read_graph};
 use shardgraph_random::KeyedRng;
+use shardgraph_storage::Hasher;
 
 use super::TrainConfig;
-use super::checkpoint::{InputHash, hash_graph};
 use super::kept::Kept;
 use crate::Error;
 use crate::problem::Problem;
@@ -38,6 +39,28 @@ impl Source {
         match self {
             Self::Generator(spec) => spec.expected_edges(),
             Self::File(graph) => graph.n_edges() as f64,
+        }
+    }
+}
+
+/// One graph file of the settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InputHash {
+    pub(super) source: String,
+    pub(super) xxh3: String,
+}
+
+impl InputHash {
+    /// What the graph of a file holds, as one number.
+    fn of(source: &str, graph: &Graph) -> Self {
+        let mut hasher = Hasher::new();
+        hasher.numbers(graph.offsets().iter().copied());
+        hasher.numbers(graph.columns().iter().copied());
+        hasher.numbers(graph.weights().unwrap_or_default().iter().copied());
+        Self {
+            source: source.to_string(),
+            xxh3: format!("{:016x}", hasher.finish()),
         }
     }
 }
@@ -146,7 +169,7 @@ impl Dataset {
             ..ReadOptions::default()
         };
         let import = read_graph(Path::new(text), &options)?;
-        self.inputs.push(hash_graph(text, &import.graph));
+        self.inputs.push(InputHash::of(text, &import.graph));
         Ok(import.graph)
     }
 

@@ -11,8 +11,8 @@ use shardgraph_random::KeyedRng;
 use shardgraph_shard::Communication;
 
 use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
-use super::checkpoint::{InputHash, SumsOverRanks};
-use super::dataset::Dataset;
+use super::checkpoint::SumsOverRanks;
+use super::dataset::{Dataset, InputHash};
 use super::grid::Grid;
 use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
