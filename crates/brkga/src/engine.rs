@@ -80,6 +80,17 @@ impl Population {
     }
 }
 
+/// How the jobs of a generation are done.
+trait Work:
+    FnOnce(&Rules<'_>, &mut [Job<'_>], Option<&ThreadPool>) -> Result<(usize, bool), Error>
+{
+}
+
+impl<W> Work for W where
+    W: FnOnce(&Rules<'_>, &mut [Job<'_>], Option<&ThreadPool>) -> Result<(usize, bool), Error>
+{
+}
+
 impl Brkga {
     /// A search over chromosomes of `n_keys` keys, with uniform mutants and no warm starts.
     ///
@@ -217,10 +228,59 @@ impl Brkga {
             return Err(ErrorKind::Search { reason }.into());
         }
         self.prepare_pool(decoders.len())?;
+        self.generation(|rules, jobs, pool| Ok(rules.work(jobs, decoders, pool, go_on)))
+    }
+
+    /// As [`Brkga::step`], with a decoder that takes all new chromosomes of a generation at once and returns their fitness in that order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Search`] for another number of fitnesses than of chromosomes.
+    ///
+    /// # Panics
+    /// When the decoder panics; the search is of no use afterwards.
+    ///
+    /// # Determinism
+    /// That of [`Brkga::step`].
+    ///
+    /// ```
+    /// use shardgraph_brkga::{Brkga, Config};
+    /// let sum = |keys: &[f32]| ((1000.0 * keys.iter().sum::<f32>()) as u64, 0);
+    /// let config = Config { evaluations: 500, ..Config::default() };
+    /// let mut search = Brkga::new(4, &config)?;
+    /// while search.step_batch(&mut |all| all.iter().map(|keys| sum(keys)).collect())?.is_none() {}
+    /// assert_eq!(search.outcome()?, Brkga::new(4, &config)?.run(&mut [sum])?);
+    /// # Ok::<(), shardgraph_brkga::Error>(())
+    /// ```
+    pub fn step_batch(
+        &mut self,
+        decode: &mut dyn FnMut(&[&[f32]]) -> Vec<Fitness>,
+    ) -> Result<Option<Stop>, Error> {
+        if self.stop.is_some() {
+            return Ok(self.stop);
+        }
+        self.generation(|rules, jobs, _| {
+            for job in jobs.iter_mut() {
+                rules.make(job);
+            }
+            let keys: Vec<&[f32]> = jobs.iter().map(|job| &job.child.keys[..]).collect();
+            let found = decode(&keys);
+            if found.len() != jobs.len() {
+                let reason = "the decoder returned another number of fitnesses than of chromosomes";
+                return Err(ErrorKind::Search { reason }.into());
+            }
+            for (job, fitness) in jobs.iter_mut().zip(found) {
+                job.child.fitness = fitness;
+            }
+            Ok((jobs.len(), true))
+        })
+    }
+
+    /// One generation, made and decoded by `work`, which returns how many of the jobs are done and whether the search goes on.
+    fn generation(&mut self, work: impl Work) -> Result<Option<Stop>, Error> {
         if self.populations.is_empty() {
             self.make_room();
         }
-        let (n_new, goes_on) = self.make_children(decoders, go_on);
+        let (n_new, goes_on) = self.make_children(work)?;
         self.evaluations += n_new as u64;
         self.replace(n_new);
         if goes_on {
@@ -308,14 +368,7 @@ impl Brkga {
     }
 
     /// Makes and decodes the next children, as many as the budget allows; how many, and whether the search goes on.
-    fn make_children<D>(
-        &mut self,
-        decoders: &mut [D],
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> (usize, bool)
-    where
-        D: FnMut(&[f32]) -> Fitness + Send,
-    {
+    fn make_children(&mut self, work: impl Work) -> Result<(usize, bool), Error> {
         let rules = Rules {
             config: &self.config,
             proposals: &self.proposals,
@@ -345,7 +398,7 @@ impl Brkga {
         }
         let room = self.config.evaluations - self.evaluations;
         jobs.truncate(usize::try_from(room).unwrap_or(usize::MAX));
-        rules.work(&mut jobs, decoders, self.pool.as_ref(), go_on)
+        work(&rules, &mut jobs, self.pool.as_ref())
     }
 
     /// Puts the `n_new` new children, counted population by population, into the places of the worst members.

@@ -70,7 +70,10 @@ impl Rules<'_> {
             let Some(batch) = next(&batches) else {
                 return false;
             };
-            batch.iter_mut().for_each(|job| self.make(job, decode));
+            for job in batch.iter_mut() {
+                self.make(job);
+                job.child.fitness = decode(&job.child.keys);
+            }
             n_done.fetch_add(batch.len(), Ordering::Relaxed);
             true
         };
@@ -93,7 +96,8 @@ impl Rules<'_> {
         (n_done.into_inner(), !has_ended.into_inner())
     }
 
-    fn make(&self, job: &mut Job<'_>, decode: &mut impl FnMut(&[f32]) -> Fitness) {
+    /// Makes the keys of a job's chromosome.
+    pub(crate) fn make(&self, job: &mut Job<'_>) {
         let Config {
             seed, elites, rho, ..
         } = self.config;
@@ -107,7 +111,6 @@ impl Rules<'_> {
                 breed::cross(&mut stream, members, *elites as usize, rho, keys);
             }
         }
-        job.child.fitness = decode(keys);
     }
 }
 

@@ -1,0 +1,20 @@
+"""The package's own exceptions."""
+
+
+class ReadError(ValueError):
+    """A file that cannot be read as what it should be.
+
+    ``path`` is the file and ``line`` the line, counted from 1; 0 where no line is meant.
+    """
+
+    def __init__(self, message, path="", line=0):
+        super().__init__(message)
+        self.path = path
+        self.line = line
+
+    def __reduce__(self):
+        return ReadError, (self.args[0], self.path, self.line)
+
+
+class CapacityError(MemoryError):
+    """A graph or a table that does not fit into memory or into 32-bit node ids."""

@@ -1,0 +1,41 @@
+"""scikit-learn's base classes, or as much of them as an estimator needs without it."""
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    import inspect
+
+    class BaseEstimator:
+        """get_params and set_params by the constructor's names."""
+
+        def get_params(self, deep=True):
+            """The constructor's arguments."""
+            names = list(inspect.signature(type(self).__init__).parameters)[1:]
+            return {name: getattr(self, name) for name in names}
+
+        def set_params(self, **params):
+            """Sets constructor arguments."""
+            for name, value in params.items():
+                if name not in self.get_params():
+                    raise ValueError(f"{name} is no parameter of {type(self).__name__}")
+                setattr(self, name, value)
+            return self
+
+    class TransformerMixin:
+        """Nothing without scikit-learn."""
+
+    class ClassifierMixin:
+        """The score of a classifier."""
+
+        def score(self, X, y):
+            """The share of right classes."""
+            return float((self.predict(X) == y).mean())
+
+    def check_is_fitted(estimator, attribute):
+        """Raises where an estimator was not fitted."""
+        if not hasattr(estimator, attribute):
+            raise AttributeError(f"this {type(estimator).__name__} is not fitted: call fit first")
+
+
+__all__ = ["BaseEstimator", "ClassifierMixin", "TransformerMixin", "check_is_fitted"]

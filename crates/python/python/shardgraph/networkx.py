@@ -1,0 +1,327 @@
+"""The NetworkX backend ``shardgraph``: its functions, by NetworkX's own names and return types.
+
+>>> import networkx as nx
+>>> G = nx.karate_club_graph()
+>>> len(nx.approximation.min_weighted_vertex_cover(G, backend="shardgraph"))
+14
+"""
+
+import networkx as nx
+import numpy as np
+
+from ._graph import Graph
+from ._solve import solve
+
+__all__ = ["BackendGraph", "BackendInterface"]
+
+_WHOLE = "node weights have to be whole numbers from 0 to 4294967295"
+
+
+class BackendGraph:
+    """A NetworkX graph as the backend holds it: nodes, an undirected simple graph, and the attributes asked for."""
+
+    __networkx_backend__ = "shardgraph"
+
+    def __init__(self, graph, edge_attrs=None, node_attrs=None):
+        self._directed, self._multi = graph.is_directed(), graph.is_multigraph()
+        self.edge_weights = {name: _edge_values(graph, name, default) for name, default in (edge_attrs or {}).items()}
+        self.node_weights = {
+            name: [data.get(name, default) for _, data in graph.nodes(data=True)]
+            for name, default in (node_attrs or {}).items()
+        }
+        self.graph = Graph.from_networkx(graph)
+        self.nodes = self.graph._nodes
+        self.index = {node: i for i, node in enumerate(self.nodes)}
+        self.loops = [self.index[node] for node in nx.nodes_with_selfloops(graph)]
+
+    def is_directed(self):
+        """Whether the NetworkX graph was."""
+        return self._directed
+
+    def is_multigraph(self):
+        """Whether the NetworkX graph was."""
+        return self._multi
+
+    def __len__(self):
+        return len(self.nodes)
+
+    def __iter__(self):
+        return iter(self.nodes)
+
+    def set_of(self, ids):
+        """The NetworkX nodes of these ids."""
+        return {self.nodes[i] for i in ids}
+
+
+def _edge_values(graph, name, default):
+    """Ends and values of all edges: ids, ids, and the attribute as NetworkX would sum it."""
+    index = {node: i for i, node in enumerate(graph)}
+    edges = list(graph.edges(data=name, default=default))
+    src = np.fromiter((index[u] for u, _, _ in edges), dtype=np.int64, count=len(edges))
+    dst = np.fromiter((index[v] for _, v, _ in edges), dtype=np.int64, count=len(edges))
+    return src, dst, np.asarray([value for _, _, value in edges])
+
+
+def _whole_weights(values):
+    """Node weights as an array, or why they are none."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return _WHOLE
+    sound = array.ndim == 1 and np.all((array >= 0) & (array < 2**32) & (array == np.floor(array)))
+    return array.astype(np.uint32) if sound else _WHOLE
+
+
+def _nodes_or(graph, name, default):
+    """The node attribute; of a NetworkX graph too."""
+    if isinstance(graph, BackendGraph):
+        values = graph.node_weights.get(name, [None] * len(graph))
+    else:
+        values = [data.get(name) for _, data in graph.nodes(data=True)]
+    return [default if value is None else value for value in values]
+
+
+def _limits(time_limit, steps, threads):
+    return {"time_limit": time_limit, "steps": steps, "threads": threads}
+
+
+def min_weighted_vertex_cover(G, weight=None, *, time_limit=None, steps=None, threads=1, seed=1):
+    """A light vertex cover, as networkx.approximation.min_weighted_vertex_cover."""
+    graph, weights = G.graph, None
+    if weight is not None:
+        weights = _whole_weights(_nodes_or(G, weight, 1))
+        if isinstance(weights, str):
+            raise NotImplementedError(weights)
+    if G.loops:
+        # A node with a self-loop is in every cover: what it covers goes.
+        src, dst = graph.edge_index()
+        loops = np.zeros(len(G), dtype=bool)
+        loops[G.loops] = True
+        rest = (src < dst) & ~loops[src] & ~loops[dst]
+        graph = Graph.from_edges(src[rest], dst[rest], n_nodes=len(G))
+    found = solve(graph, "mvc", weights=weights, seed=seed, **_limits(time_limit, steps, threads))
+    return G.set_of(found) | G.set_of(G.loops)
+
+
+def maximum_independent_set(G, *, time_limit=None, steps=None, threads=1, seed=1):
+    """A large independent set, as networkx.approximation.maximum_independent_set."""
+    return G.set_of(solve(G.graph, "mis", seed=seed, **_limits(time_limit, steps, threads)))
+
+
+def max_clique(G, *, time_limit=None, steps=None, threads=1, seed=1):
+    """A large clique, as networkx.approximation.max_clique."""
+    return G.set_of(solve(G.graph, "clique", seed=seed, **_limits(time_limit, steps, threads)))
+
+
+def large_clique_size(G, *, time_limit=None, steps=None, threads=1, seed=1):
+    """The size of a large clique, as networkx.approximation.large_clique_size."""
+    return len(solve(G.graph, "clique", seed=seed, **_limits(time_limit, steps, threads)))
+
+
+def clique_removal(G, *, time_limit=None, steps=None, threads=1, seed=1):
+    """A large independent set and cliques that part the nodes, as networkx.approximation.clique_removal."""
+    found = maximum_independent_set(G, time_limit=time_limit, steps=steps, threads=threads, seed=seed)
+    return found, [G.set_of(clique) for clique in _greedy_cliques(G.graph)]
+
+
+def _greedy_cliques(graph):
+    """A partition of the nodes into cliques, each grown from the node of least degree."""
+    offsets, columns, _ = graph._native.csr()
+    degrees = np.diff(offsets)
+    offsets, columns = offsets.tolist(), columns.tolist()
+    is_free = [True] * graph.n_nodes
+    cliques = []
+    for node in np.argsort(degrees, kind="stable").tolist():
+        if not is_free[node]:
+            continue
+        clique = [node]
+        is_free[node] = False
+        candidates = {v for v in columns[offsets[node] : offsets[node + 1]] if is_free[v]}
+        while candidates:
+            node = min(candidates, key=lambda v: (degrees[v], v))
+            clique.append(node)
+            is_free[node] = False
+            candidates.intersection_update(columns[offsets[node] : offsets[node + 1]])
+        cliques.append(clique)
+    return cliques
+
+
+def max_weight_clique(G, weight="weight", *, time_limit=None, steps=None, threads=1, seed=1):
+    """A heaviest clique and its weight, as networkx.max_weight_clique."""
+    if len(G) == 0:
+        return [], 0
+    options = _limits(time_limit, steps, threads) | {"seed": seed}
+    if weight is None:
+        found = solve(G.graph, "clique", method="exact", **options)
+        total = len(found)
+    else:
+        values = _nodes_or(G, weight, None)
+        for node, value in zip(G.nodes, values):
+            if value is None:
+                raise KeyError(f"Node {node!r} does not have the requested weight field.")
+            if not isinstance(value, int):
+                raise ValueError(f"The {weight!r} field of node {node!r} is not an integer.")
+        weights = _whole_weights(values)
+        if isinstance(weights, str):
+            raise NotImplementedError(weights)
+        found = solve(G.graph, "clique", weights=weights, **options)
+        total = sum(values[node] for node in found)
+    if not found.optimal:
+        raise NotImplementedError(f"no proof of the optimum in this time: best {total}, bound {found.bound}")
+    return [G.nodes[node] for node in found], total
+
+
+def min_weighted_dominating_set(G, weight=None, *, time_limit=None, steps=None, threads=1, seed=1):
+    """A small dominating set, as networkx.approximation.min_weighted_dominating_set without weights."""
+    if weight is not None:
+        raise NotImplementedError("no solver for dominating sets with node weights")
+    return G.set_of(solve(G.graph, "dominating-set", seed=seed, **_limits(time_limit, steps, threads)))
+
+
+def dominating_set(G, start_with=None, *, time_limit=None, steps=None, threads=1, seed=1):
+    """A small dominating set with the node ``start_with``, as networkx.dominating_set."""
+    if start_with is not None and start_with not in G.index:
+        raise nx.NetworkXError(f"node {start_with} is not in G")
+    found = solve(G.graph, "dominating-set", seed=seed, **_limits(time_limit, steps, threads))
+    return G.set_of(found) | ({start_with} if start_with is not None else set())
+
+
+def maximal_independent_set(G, nodes=None, seed=None, *, time_limit=None, steps=None, threads=1):
+    """A maximal independent set with ``nodes`` in it, as networkx.maximal_independent_set, but as large as can be found."""
+    start = [] if nodes is None or not len(nodes) else list(dict.fromkeys(nodes))
+    missing = [node for node in start if node not in G.index]
+    if missing:
+        raise nx.NetworkXUnfeasible(f"{set(start)} is not a subset of the nodes of G")
+    offsets, columns, _ = G.graph._native.csr()
+    is_free = np.ones(len(G), dtype=bool)
+    ids = [G.index[node] for node in start]
+    for i in ids:
+        is_free[columns[offsets[i] : offsets[i + 1]]] = False
+    if not all(is_free[i] for i in ids):
+        raise nx.NetworkXUnfeasible(f"{set(start)} is not an independent set of G")
+    is_free[ids] = False
+    rest = np.flatnonzero(is_free)
+    graph = G.graph
+    if ids:
+        number = np.cumsum(is_free) - 1
+        src, dst = graph.edge_index()
+        inside = (src < dst) & is_free[src] & is_free[dst]
+        graph = Graph.from_edges(number[src[inside]], number[dst[inside]], n_nodes=len(rest))
+    found = solve(graph, "mis", **_limits(time_limit, steps, threads))
+    remaining = [G.nodes[i] for i in rest[found.nodes].tolist()]
+    # NetworkX draws one of the nodes that are left, again and again.
+    drawn = [remaining.pop(seed.choice(range(len(remaining)))) for _ in range(len(remaining))]
+    return start + drawn
+
+
+def _cut_value(G, inside, weight):
+    """The weight of the edges that leave a set, as a Python number."""
+    if weight is None:
+        src, dst = G.graph.edge_index()
+        return int(np.count_nonzero(inside[src] & ~inside[dst]))
+    src, dst, values = G.edge_weights[weight]
+    return sum(values[inside[src] != inside[dst]].tolist())
+
+
+def _parts(G, inside):
+    ids = np.arange(len(G))
+    return G.set_of(ids[inside].tolist()), G.set_of(ids[~inside].tolist())
+
+
+def randomized_partitioning(G, seed=None, p=0.5, weight=None):
+    """A random partition, as networkx.approximation.randomized_partitioning draws it."""
+    inside = np.fromiter((seed.random() < p for _ in G.nodes), dtype=bool, count=len(G))
+    return _cut_value(G, inside, weight), _parts(G, inside)
+
+
+def one_exchange(G, initial_cut=None, seed=None, weight=None, *, time_limit=None, steps=None, threads=1):
+    """A heavy cut, as networkx.approximation.one_exchange; never lighter than the initial one."""
+    graph = G.graph
+    if weight is not None:
+        src, dst, values = G.edge_weights[weight]
+        graph = Graph.from_edges(src, dst, values, n_nodes=len(G))
+    found = solve(graph, "cut", seed=seed.getrandbits(63), **_limits(time_limit, steps, threads))
+    inside = found.mask
+    value = _cut_value(G, inside, weight)
+    if initial_cut:
+        initial = np.zeros(len(G), dtype=bool)
+        initial[[G.index[node] for node in initial_cut]] = True
+        given = _cut_value(G, initial, weight)
+        if given > value:
+            inside, value = initial, given
+    return value, _parts(G, inside)
+
+
+_FUNCTIONS = (
+    clique_removal,
+    dominating_set,
+    large_clique_size,
+    max_clique,
+    max_weight_clique,
+    maximal_independent_set,
+    maximum_independent_set,
+    min_weighted_dominating_set,
+    min_weighted_vertex_cover,
+    one_exchange,
+    randomized_partitioning,
+)
+_CUTS = {"one_exchange", "randomized_partitioning"}
+
+
+def _argument(args, kwargs, position, name):
+    return args[position] if len(args) > position else kwargs.get(name)
+
+
+class BackendInterface:
+    """What NetworkX's dispatcher calls."""
+
+    @staticmethod
+    def convert_from_nx(graph, *, edge_attrs=None, node_attrs=None, name=None, graph_name=None, **_):
+        """The backend's form of a graph; conversion is one pass over its rows."""
+        if isinstance(graph, BackendGraph):
+            return graph
+        return BackendGraph(graph, edge_attrs, node_attrs)
+
+    @staticmethod
+    def convert_to_nx(result, *, name=None):
+        """Results are sets, lists and numbers already."""
+        return result
+
+    @staticmethod
+    def can_run(name, args, kwargs):
+        """True, or why not."""
+        if name not in _NAMES:
+            return f"shardgraph has no {name}"
+        graph = _argument(args, kwargs, 0, "G")
+        if name in {"dominating_set"} and graph.is_directed():
+            return "dominating sets of directed graphs are not solved"
+        if len(graph) and name in {"min_weighted_vertex_cover", "min_weighted_dominating_set"}:
+            weight = _argument(args, kwargs, 1, "weight")
+            if weight is not None and name == "min_weighted_dominating_set":
+                return "dominating sets with node weights are not solved"
+            if weight is not None:
+                weights = _whole_weights(_nodes_or(graph, weight, 1))
+                return weights if isinstance(weights, str) else True
+        if name in _CUTS and _argument(args, kwargs, 3, "weight") is not None:
+            return _finite_weights(graph, _argument(args, kwargs, 3, "weight"))
+        return True
+
+    @staticmethod
+    def should_run(name, args, kwargs):
+        """Always: each answer is as good as NetworkX's or better."""
+        return True
+
+
+def _finite_weights(graph, name):
+    if isinstance(graph, BackendGraph):
+        values = graph.edge_weights[name][2]
+    else:
+        values = np.asarray([value for _, _, value in graph.edges(data=name, default=1)])
+    if values.size and (values.dtype.kind not in "iuf" or not np.all(np.isfinite(values.astype(np.float64)))):
+        return "edge weights have to be finite numbers"
+    return True
+
+
+_NAMES = {function.__name__ for function in _FUNCTIONS}
+for _function in _FUNCTIONS:
+    setattr(BackendInterface, _function.__name__, staticmethod(_function))

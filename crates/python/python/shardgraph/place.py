@@ -1,0 +1,164 @@
+"""Placement of computation graphs on devices: files in, a checked plan out."""
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import _shardgraph
+from ._errors import CapacityError
+
+__all__ = ["Baseline", "Device", "Plan", "device_map", "plan", "read"]
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")} | {f"{p}iB": 1024 ** (i + 1) for i, p in enumerate("KMGT")}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device: its name, its memory (bytes, or text such as ``16GiB``; none is no limit), a factor of all op times."""
+
+    name: str
+    memory: int | str | None = None
+    cost_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A simple way to make a plan and what it costs, in seconds and bytes."""
+
+    method: str
+    makespan: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A checked schedule: ``device`` of each op, the ``order`` of the ops, seconds, bytes and what nothing can beat.
+
+    ``bound`` is in seconds, or in bytes where memory was minimised. ``speedup`` is over the best single device.
+    """
+
+    objective: str
+    device: np.ndarray
+    order: np.ndarray
+    makespan: float
+    peak_bytes: np.ndarray
+    bound: float
+    fits: bool
+    speedup: float | None
+    evaluations: int
+    baselines: list[Baseline]
+    interrupted: bool
+    _devices: list[Device] = field(repr=False)
+    _modules: list = field(repr=False)
+    _trace: str = field(repr=False)
+    _svg: str = field(repr=False)
+
+    def device_map(self):
+        """The device of each module by its name, as deep as devices differ; "" is the whole model."""
+        return {module: self._devices[device].name for module, device in self._modules}
+
+    def to_perfetto(self, path):
+        """Writes the timeline for ui.perfetto.dev."""
+        _write(path, self._trace)
+
+    def to_svg(self, path):
+        """Writes the Gantt chart."""
+        _write(path, self._svg)
+
+    def _repr_html_(self):
+        return self._svg
+
+
+def _write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path, *, format=None, open_dim=1, index=0):
+    """Reads an ONNX model, a CostGraphDef, PipeDream, MSR, STG or JSON-lines file.
+
+    :param open_dim: the size of dimensions that an ONNX model leaves open.
+    """
+    return _shardgraph.NativeCostGraph.read(os.fspath(path), format, open_dim, index)
+
+
+def _bytes(memory):
+    if memory is None or isinstance(memory, int):
+        return memory
+    digits = memory.rstrip("BKMGTi ")
+    unit = memory[len(digits) :].strip()
+    try:
+        return round(float(digits) * _UNITS[unit])
+    except (KeyError, ValueError):
+        raise ValueError(f"memory = {memory!r}: expected bytes or text such as '16GiB'") from None
+
+
+def plan(
+    graph,
+    devices=2,
+    *,
+    bandwidth_gbs=float("inf"),
+    latency_ns=0,
+    objective="runtime",
+    evaluations=5000,
+    time_limit=None,
+    seed=1,
+    threads=1,
+):
+    """The best checked placement and schedule that a portfolio of searches and baselines finds.
+
+    :param devices: a number of equal devices, or a list of :class:`Device`.
+    :param bandwidth_gbs: GB/s of the link between any two devices; infinite by default.
+    :param objective: runtime, or memory for the smallest peak.
+    """
+    if isinstance(devices, int):
+        devices = [Device(f"device {i}") for i in range(devices)]
+    request = {
+        "devices": [(device.name, _bytes(device.memory), device.cost_factor) for device in devices],
+        "bandwidth_gbs": bandwidth_gbs,
+        "latency_ns": latency_ns,
+        "objective": objective,
+        "evaluations": evaluations,
+        "seed": seed,
+        "threads": threads,
+        "time_limit": time_limit,
+    }
+    found = _shardgraph.plan(graph, request)
+    found.pop("value")
+    found["bound"] = found["bound"] * 1e-9 if objective == "runtime" else float(found["bound"])
+    found["baselines"] = [Baseline(*row) for row in found["baselines"]]
+    private = {f"_{name}": found.pop(name) for name in ("modules", "trace", "svg")}
+    return Plan(objective=objective, _devices=list(devices), **private, **found)
+
+
+def device_map(model, example_inputs=None, max_memory=None, *, objective="memory", **options):
+    """A device for each module, as accelerate's ``dispatch_model`` takes it.
+
+    ``model`` is the path of an ONNX file, or a torch module that is exported with ``example_inputs``.
+
+    :param max_memory: bytes or text such as ``16GiB`` by device; two devices without a limit by default.
+    """
+    if not isinstance(model, (str, os.PathLike)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            _export(model, example_inputs, path)
+            return device_map(path, None, max_memory, objective=objective, **options)
+    max_memory = {0: None, 1: None} if max_memory is None else max_memory
+    devices = [Device(str(name), memory) for name, memory in max_memory.items()]
+    made = plan(read(model), devices, objective=objective, **options)
+    if not made.fits:
+        raise CapacityError(f"no plan fits the memories {max_memory}: the least peak found is {made.peak_bytes}")
+    names = dict(zip((device.name for device in devices), max_memory))
+    return {module: names[name] for module, name in made.device_map().items()}
+
+
+def _export(model, example_inputs, path):
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("a torch module needs torch, onnx and onnxscript: give the path of an ONNX file") from None
+    inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    torch.onnx.export(model, inputs, path, dynamo=True)

@@ -1,0 +1,26 @@
+"""Fixtures and the count of skipped tests, which the runner prints."""
+
+import os
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def graph_data():
+    """The folder of graph files; absent data is a skip with its reason."""
+    folder = ROOT.parent / "shared" / "data" / "graphs"
+    if not folder.is_dir():
+        pytest.skip("SKIPPED: no graph data beside the checkout")
+    return folder
+
+
+@pytest.fixture
+def binary():
+    """The command of cargo's build, for the comparison of bits."""
+    path = os.environ.get("SHARDGRAPH_BINARY")
+    if not path:
+        pytest.skip("SKIPPED: SHARDGRAPH_BINARY names no shardgraph command")
+    return path
