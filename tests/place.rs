@@ -429,6 +429,56 @@ fn a_deadline_ends_a_search_with_its_best_plan() {
     assert_eq!(timeless(&free), timeless(&bound));
 }
 
+/// Measured costs, the card's factor for the others, and what training keeps.
+#[test]
+fn costs_are_joined_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (graph, costs) = (path("chain.jsonl"), path("costs.csv"));
+    let chain = r#"{"name":"chain","names":["a","b"],"ops":[["op","a",100,0,0],["op","b",100,0,0]],"tensors":[[0,8,-1,[1]]],"persistent":[16,0]}"#;
+    fs::write(&graph, chain).unwrap();
+    fs::write(&costs, "op,seconds\nb,1e-6\n").unwrap();
+    let answer = |flags: &str| {
+        let words = format!("place {{}} --costs {{}} {flags} --format json");
+        run(&words, &[&graph, &costs]).json()
+    };
+    let measured = answer("");
+    assert_eq!(measured["runtime"], 1100);
+    assert_eq!(measured["costs"]["measured"], 1);
+    assert_eq!(measured["peak_bytes"], 16 + 8);
+    let of_card = answer("--device-spec t4 --training-state adam");
+    // 100 ns of a V100 are 100 / 0.43 of a T4; four times the weights.
+    assert_eq!(of_card["runtime"], 233 + 1000);
+    assert_eq!(of_card["persistent_bytes"], 64);
+    fs::write(&costs, "op,seconds\nc,1e-6\n").unwrap();
+    let words = "place {} --costs {}";
+    let message = run(words, &[&graph, &costs]).error(2);
+    assert!(
+        message.contains("costs.csv:2: the graph has no op `c`"),
+        "{message}"
+    );
+}
+
+/// Two devices finish twice as many micro-batches of a chain as one; the file has one period.
+#[test]
+fn micro_batches_follow_one_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (graph, plan) = (path("chain.jsonl"), path("plan.json"));
+    let chain = r#"{"name":"chain","ops":[["op","a",100,0,0],["op","b",100,0,0],["op","c",100,0,0],["op","d",100,0,0]],"tensors":[[0,8,-1,[1]],[1,8,-1,[2]],[2,8,-1,[3]]]}"#;
+    fs::write(&graph, chain).unwrap();
+    let words = "place {} --objective throughput --links unlimited --plan {} --format json";
+    let answer = run(words, &[&graph, &plan]).json();
+    assert_eq!(
+        (&answer["period"], &answer["one_device_period"]),
+        (&200.into(), &400.into())
+    );
+    assert_eq!(answer["speedup"], 2.0);
+    let written: Value = serde_json::from_str(&fs::read_to_string(&plan).unwrap()).unwrap();
+    assert_eq!(written["period_ns"], 200);
+    assert_eq!(written["steps"].as_array().unwrap().len(), 5);
+}
+
 #[test]
 fn what_a_file_leaves_open_is_said() {
     let model = fixture("light_squeezenet.onnx");

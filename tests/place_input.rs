@@ -69,6 +69,11 @@ const BAD_FLAGS: &[(&str, &str)] = &[
     ("place costgraph:1 --onnx-dim batch=2", "--onnx-dim is about ONNX models"),
     ("place costgraph:1 --onnx-dim batch", "NAME=SIZE"),
     ("place costgraph:1 --format yaml", "json"),
+    ("place costgraph:1 --objective throughput --compare", "--compare says nothing about --objective throughput"),
+    ("place costgraph:1 --objective throughput --population 5", "--population says nothing about --objective throughput"),
+    ("place costgraph:1 --objective throughput --svg x.svg", "--svg shows one pass"),
+    ("place costgraph:1 --costs missing.csv", "missing.csv"),
+    ("place costgraph:2 --costs x.csv --all", "cannot be used with"),
     // Flags of another method.
     ("place costgraph:1 --method heft --evaluations 5", "--evaluations says nothing about --method heft"),
     ("place costgraph:1 --method heft --time-limit 5", "--time-limit says nothing"),

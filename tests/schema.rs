@@ -366,7 +366,7 @@ fn generate_and_convert() {
 }
 
 /// What `place` says of every graph.
-const SUBJECT: [(&str, &str); 8] = [
+const SUBJECT: [(&str, &str); 11] = [
     ("graph", "string"),
     ("index", "count"),
     ("ops", "count"),
@@ -374,6 +374,9 @@ const SUBJECT: [(&str, &str); 8] = [
     ("edges", "count"),
     ("devices", "count"),
     ("links", "object"),
+    ("costs", "object"),
+    ("persistent_bytes", "count"),
+    ("counts_persistent", "boolean"),
     ("objective", "string"),
 ];
 

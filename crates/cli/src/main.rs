@@ -27,6 +27,7 @@ mod place_files;
 mod place_graph;
 mod place_machine;
 mod place_options;
+mod place_throughput;
 mod place_train;
 mod progress;
 mod quantity;

@@ -8,8 +8,8 @@ use serde::Serialize;
 use shardgraph_costgraph::{Graph, Objective, Problem, Usage};
 use shardgraph_device::{Device, Timer};
 use shardgraph_regal::{
-    Comparison, Method, PlaceOptions, Plan, Policy, Watch, decoder_for, place_watched,
-    place_with_policy,
+    Comparison, Method, PlaceOptions, Plan, Policy, Watch, decoder_for, place_pipeline_watched,
+    place_watched, place_with_policy,
 };
 
 use crate::place_answer::{Answer, Circumstances, Subject, Table, printable};
@@ -17,6 +17,7 @@ use crate::place_files::FileArgs;
 use crate::place_graph::{CostGraphArgs, Loaded};
 use crate::place_machine::{Machine, MachineArgs};
 use crate::place_options::SearchArgs;
+use crate::place_throughput::ThroughputAnswer;
 use crate::place_train;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -96,17 +97,20 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     world::refuse_processes("place", Some("--threads"))?;
     interrupt::end_by_itself();
     args.search.check(args.compare)?;
-    let inputs = [args.graph.file(), args.search.policy_file()];
-    let inputs: Vec<&Path> = inputs
-        .into_iter()
-        .flatten()
+    let inputs: Vec<&Path> = (args.graph.files())
+        .chain(args.search.policy_file())
         .chain(args.machine.files())
         .collect();
     args.files.check(&inputs, args.graph.all)?;
+    if args.search.is_throughput() {
+        args.files.check_pipeline()?;
+    }
     let machine = args.machine.machine()?;
     let options = args.search.options(machine.model);
     let policy = args.search.policy()?;
-    let loaded = args.graph.load(args.search.seed, &args.report)?;
+    let loaded = args
+        .graph
+        .load(args.search.seed, machine.card, &args.report)?;
     let mut n_unfit = 0;
     let mut last_unfit = String::new();
     for (index, graph) in &loaded.graphs {
@@ -119,6 +123,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
         };
         let told = match args.compare {
             true => job.compare(*index, &loaded)?,
+            false if args.search.is_throughput() => job.pipeline(*index, &loaded)?,
             false => job.place(*index, &loaded)?,
         };
         if let Some(why) = told.unfit {
@@ -164,6 +169,47 @@ impl Job<'_> {
         let usage = self.usage(&plan)?;
         let is_read = self.print(&Answer::new(subject, &plan, &usage, circumstances))?;
         // The answer may have taken hours: it is printed although a file could not be written.
+        written?;
+        Ok(Told { unfit, is_read })
+    }
+
+    /// Places micro-batches that follow one another, and prints.
+    fn pipeline(&self, index: usize, loaded: &Loaded) -> anyhow::Result<Told> {
+        let (graph, devices) = (self.graph, &self.machine.devices);
+        let timer = Timer::start(&Device::host());
+        let evaluations = self.options.evaluations;
+        let mut progress = Progress::new(&self.args.report, evaluations, "evaluations");
+        let mut watch = Watch {
+            clock: &mut || timer.elapsed_s(),
+            deadline: self.args.search.time_limit,
+            on_progress: &mut |done| {
+                let period = done.best.1;
+                progress.update(done.evaluations, || format!("period {period} ns"));
+                !interrupt::is_interrupted()
+            },
+        };
+        let plan = place_pipeline_watched(graph, devices, self.options, &mut watch);
+        drop(progress);
+        let plan = plan.map_err(|error| {
+            let about = format!("{}: {error}", graph.name());
+            anyhow::Error::new(error).context(about)
+        })?;
+        let verify_seconds = timer.elapsed_s() - plan.seconds;
+        let problem = Problem::new(graph, devices, Objective::Runtime, self.options.model)?;
+        let unfit = (plan.excess_bytes > 0).then(|| {
+            let (graph, excess) = (graph.name(), plan.excess_bytes);
+            format!(
+                "{graph}: no pipeline within the memory was found: the best has {excess} bytes too many; more devices may help; no file is written"
+            )
+        });
+        let written = match unfit {
+            None => (self.args.files).write_pipeline(&problem, &plan, &self.args.report),
+            Some(_) => Ok(()),
+        };
+        let subject = self.subject(index, loaded).of_pipeline();
+        let circumstances = self.circumstances(verify_seconds, loaded);
+        let answer = ThroughputAnswer::new(subject, (&problem, &plan), circumstances);
+        let is_read = self.print(&answer)?;
         written?;
         Ok(Told { unfit, is_read })
     }
@@ -262,12 +308,7 @@ impl Job<'_> {
     }
 
     fn subject<'s>(&'s self, index: usize, loaded: &'s Loaded) -> Subject<'s> {
-        Subject::new(
-            (index, self.graph),
-            &loaded.origin,
-            self.machine,
-            self.options,
-        )
+        Subject::new((index, self.graph), loaded, self.machine, self.options)
     }
 
     fn circumstances(&self, verify_seconds: f64, loaded: &Loaded) -> Circumstances {

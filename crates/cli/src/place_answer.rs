@@ -6,6 +6,7 @@ use serde::Serialize;
 use shardgraph_costgraph::{Graph, Objective, Usage};
 use shardgraph_regal::{Comparison, PlaceOptions, Plan, Row};
 
+use crate::place_graph::{CostsAnswer, Loaded};
 use crate::place_machine::{LinksAnswer, Machine};
 
 /// What every answer says of graph and machine.
@@ -19,7 +20,12 @@ pub(crate) struct Subject<'a> {
     devices: usize,
     memory_bytes: Option<u64>,
     links: &'a LinksAnswer,
-    objective: Objective,
+    costs: &'a CostsAnswer,
+    /// Weights and whatever else stays on an op's device from start to end, of all ops.
+    persistent_bytes: u64,
+    /// It counts as memory.
+    counts_persistent: bool,
+    objective: &'static str,
     #[serde(skip)]
     origin: &'a str,
 }
@@ -27,7 +33,7 @@ pub(crate) struct Subject<'a> {
 impl<'a> Subject<'a> {
     pub(crate) fn new(
         (index, graph): (usize, &'a Graph),
-        origin: &'a str,
+        loaded: &'a Loaded,
         machine: &'a Machine,
         options: &PlaceOptions,
     ) -> Self {
@@ -41,16 +47,29 @@ impl<'a> Subject<'a> {
             devices: devices.len(),
             memory_bytes: devices.devices().first().and_then(|d| d.memory_bytes),
             links: &machine.links,
-            objective: options.objective,
-            origin,
+            costs: &loaded.costs,
+            persistent_bytes: (0..graph.n_ops() as u32)
+                .map(|op| graph.persistent_bytes(op))
+                .sum(),
+            counts_persistent: options.model.count_persistent,
+            objective: objective_name(options.objective),
+            origin: &loaded.origin,
+        }
+    }
+
+    /// The same for a pipeline.
+    pub(crate) fn of_pipeline(self) -> Self {
+        Self {
+            objective: "throughput",
+            ..self
         }
     }
 
     /// `12 ns` or `12 bytes`.
     fn with_unit(&self, value: u64) -> String {
         match self.objective {
-            Objective::Runtime => format!("{value} ns"),
-            Objective::Memory => format!("{value} bytes"),
+            "memory" => format!("{value} bytes"),
+            _ => format!("{value} ns"),
         }
     }
 }
@@ -67,7 +86,36 @@ impl fmt::Display for Subject<'_> {
             None => writeln!(f, "devices {}", self.devices)?,
         }
         writeln!(f, "links {}", self.links)?;
-        writeln!(f, "objective {}", objective_name(self.objective))
+        writeln!(f, "costs {}", self.costs)?;
+        if self.persistent_bytes > 0 {
+            let counted = match self.counts_persistent {
+                true => "counted from start to end",
+                false => "not counted",
+            };
+            writeln!(
+                f,
+                "persistent memory {} bytes, {counted}",
+                self.persistent_bytes
+            )?;
+        }
+        writeln!(f, "objective {}", self.objective)
+    }
+}
+
+impl fmt::Display for CostsAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.measured > 0 {
+            write!(f, "of {} ops measured, others ", self.measured)?;
+        }
+        match self.card {
+            Some(card) if self.estimated > 0 => {
+                let estimated = self.estimated;
+                write!(f, "estimated by the roofline of {card} ({estimated} ops, ")?;
+                write!(f, "{} of them of unknown kinds)", self.unknown_kinds)
+            }
+            Some(card) => write!(f, "of the graph, times {:.3} for {card}", self.factor),
+            None => f.write_str("of the graph"),
+        }
     }
 }
 
@@ -306,8 +354,8 @@ impl Answer<'_> {
         }
         for baseline in &self.baselines {
             let value = match self.subject.objective {
-                Objective::Runtime => baseline.runtime,
-                Objective::Memory => baseline.peak_bytes,
+                "memory" => baseline.peak_bytes,
+                _ => baseline.runtime,
             };
             let unfit = if baseline.excess_bytes > 0 {
                 " (does not fit)"

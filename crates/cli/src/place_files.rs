@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_costgraph::{Problem, Simulation, Span, Step, chrome_trace, device_map, gantt_svg};
-use shardgraph_regal::Plan;
+use serde_json::json;
+use shardgraph_costgraph::{
+    Pipeline, Problem, Simulation, Span, Step, chrome_trace, device_map, gantt_svg,
+};
+use shardgraph_regal::{PipelinePlan, Plan};
 
 use crate::exit::BadInput;
 use crate::output_file;
@@ -35,6 +38,17 @@ impl FileArgs {
     fn paths(&self) -> impl Iterator<Item = &Path> {
         let paths = [&self.trace, &self.svg, &self.plan, &self.device_map];
         paths.into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Refuses the pictures of a schedule for a pipeline.
+    pub(crate) fn check_pipeline(&self) -> Result<(), BadInput> {
+        let given = [("--trace", &self.trace), ("--svg", &self.svg)];
+        match given.into_iter().find(|(_, path)| path.is_some()) {
+            None => Ok(()),
+            Some((flag, _)) => Err(BadInput(format!(
+                "{flag} shows one pass, and --objective throughput asks for many: leave it out, or take --plan"
+            ))),
+        }
     }
 
     /// Refuses paths that cannot be written, an input, one path for two files, and files of many plans.
@@ -73,23 +87,94 @@ impl FileArgs {
         if let Some(path) = &self.plan {
             files.push((path, plan_json(problem, plan)?));
         }
-        if let Some(path) = &self.device_map {
-            let map = device_map(problem, &plan.schedule.placement);
-            if map.is_empty() {
-                let graph = crate::place_answer::printable(problem.graph().name());
-                return Err(BadInput(format!(
-                    "--device-map: no op of {graph} has a module in its name, as in `layer1.0.conv1/node_3`: export with torch.onnx, or leave it out"
-                ))
-                .into());
-            }
-            files.push((path, serde_json::to_string_pretty(&map)? + "\n"));
-        }
+        files.extend(self.map_file(problem, &plan.schedule.placement)?);
         output_file::write_all(&files)?;
         for path in self.paths() {
             report.note(&format!("wrote {}", path.display()));
         }
         Ok(())
     }
+
+    /// The same for a pipeline.
+    pub(crate) fn write_pipeline(
+        &self,
+        problem: &Problem<'_>,
+        plan: &PipelinePlan,
+        report: &ReportArgs,
+    ) -> anyhow::Result<()> {
+        let mut files: Vec<(&Path, String)> = Vec::new();
+        if let Some(path) = &self.plan {
+            files.push((path, pipeline_json(problem, &plan.pipeline)?));
+        }
+        files.extend(self.map_file(problem, &plan.pipeline.placement)?);
+        output_file::write_all(&files)?;
+        for path in self.paths() {
+            report.note(&format!("wrote {}", path.display()));
+        }
+        Ok(())
+    }
+
+    /// The device map, where it is asked for.
+    fn map_file(
+        &self,
+        problem: &Problem<'_>,
+        placement: &[u8],
+    ) -> anyhow::Result<Option<(&Path, String)>> {
+        let Some(path) = &self.device_map else {
+            return Ok(None);
+        };
+        let map = device_map(problem, placement);
+        if map.is_empty() {
+            let graph = crate::place_answer::printable(problem.graph().name());
+            return Err(BadInput(format!(
+                "--device-map: no op of {graph} has a module in its name, as in `layer1.0.conv1/node_3`: export with torch.onnx, or leave it out"
+            ))
+            .into());
+        }
+        Ok(Some((path, serde_json::to_string_pretty(&map)? + "\n")))
+    }
+}
+
+/// A pipeline as one JSON object, an op or transfer of micro-batch 0 a line; each repeats after every period.
+fn pipeline_json(problem: &Problem<'_>, pipeline: &Pipeline) -> anyhow::Result<String> {
+    let graph = problem.graph();
+    let mut rows: Vec<(u64, serde_json::Value)> = Vec::new();
+    for (op, (&device, &start_ns)) in
+        (0u32..).zip(pipeline.placement.iter().zip(&pipeline.op_starts_ns))
+    {
+        let end_ns = start_ns + problem.cost_ns(op, usize::from(device));
+        let name = graph.op_name(op);
+        rows.push((
+            start_ns,
+            json!({"op": op, "name": name, "device": device, "start_ns": start_ns, "end_ns": end_ns}),
+        ));
+    }
+    for sent in &pipeline.transfers {
+        let producer = graph.producer(sent.tensor);
+        let from = pipeline.placement[producer as usize];
+        let duration = problem.transfer_ns(sent.tensor, usize::from(from), usize::from(sent.to));
+        rows.push((
+            sent.start_ns,
+            json!({
+                "tensor": sent.tensor, "of": graph.op_name(producer), "from": from, "to": sent.to,
+                "bytes": graph.tensor_bytes(sent.tensor),
+                "start_ns": sent.start_ns, "end_ns": sent.start_ns + duration,
+            }),
+        ));
+    }
+    rows.sort_by_key(|(start_ns, _)| *start_ns);
+    let head = json!({
+        "schema_version": 1, "graph": graph.name(), "objective": "throughput",
+        "period_ns": pipeline.period_ns, "latency_ns": pipeline.latency_ns,
+        "peak_bytes": pipeline.peak_bytes,
+    });
+    let head = head.to_string();
+    let rows: Vec<String> = rows.iter().map(|(_, row)| format!("\n{row}")).collect();
+    Ok(format!(
+        "{},\"steps\":[{}\n]}}\n",
+        &head[..head.len() - 1],
+        rows.join(",")
+    ))
 }
 
 /// What stands before the steps.

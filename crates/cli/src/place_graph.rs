@@ -1,13 +1,14 @@
 //! The GRAPH argument of `shardgraph place`: a file of computation graphs, or the name of synthetic ones.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use shardgraph_costgraph::Graph;
+use serde::Serialize;
 use shardgraph_costgraph::import::{
-    Format, Graphs, Imported, ReadOptions, Report, Weights, read_graphs,
+    Format, Graphs, Imported, ReadOptions, Report, Weights, read_graphs, with_costs,
 };
+use shardgraph_costgraph::{Graph, NamedCard};
 use shardgraph_device::{Device, Timer};
 
 use crate::costgraph_spec::{CostGraphSpec, PREFIX};
@@ -37,6 +38,51 @@ pub(crate) struct CostGraphArgs {
     /// Where the weights of an ONNX model go: ops of no cost, or persistent memory of the op that uses them [default: persistent]
     #[arg(long, value_enum, value_name = "WHERE")]
     weights: Option<WeightsChoice>,
+    /// Measured costs: a CSV file with the columns op, seconds and output_bytes, joined by the names of ops; of ops that it does not name, the
+    /// costs stay what they are
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    costs: Option<PathBuf>,
+    /// Count what training keeps beside the weights, as multiples of their persistent memory: the gradients, and the state of
+    /// this optimiser
+    #[arg(long, value_enum, value_name = "OPTIMISER")]
+    training_state: Option<TrainingState>,
+}
+
+/// What training keeps, as a flag.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TrainingState {
+    /// Weights and gradients
+    Sgd,
+    /// Those, and one moment
+    Momentum,
+    /// Those, and two moments
+    Adam,
+}
+
+impl TrainingState {
+    /// Numbers that are kept for each weight, itself among them.
+    fn factor(self) -> u64 {
+        match self {
+            TrainingState::Sgd => 2,
+            TrainingState::Momentum => 3,
+            TrainingState::Adam => 4,
+        }
+    }
+}
+
+/// Where the costs of ops come from.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct CostsAnswer {
+    /// Ops whose time --costs has.
+    pub(crate) measured: usize,
+    /// Ops whose time is an estimate by the roofline of `card`.
+    pub(crate) estimated: usize,
+    /// Of all ops, those of kinds that the estimate knows nothing of; a launch and their bytes.
+    pub(crate) unknown_kinds: u64,
+    /// The card that they are for; none for those of a file as they are.
+    pub(crate) card: Option<&'static str>,
+    /// What a file's costs were multiplied by for that card.
+    pub(crate) factor: f64,
 }
 
 /// Where weights go, as a flag.
@@ -52,15 +98,20 @@ pub(crate) struct Loaded {
     pub(crate) origin: String,
     /// At least one graph, with its number in GRAPH.
     pub(crate) graphs: Vec<(usize, Graph)>,
+    /// Where their costs come from.
+    pub(crate) costs: CostsAnswer,
     /// Seconds for reading or making them.
     pub(crate) load_seconds: f64,
 }
 
 impl CostGraphArgs {
-    /// The file that will be read, if GRAPH is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    /// The files that will be read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let path = self.path();
-        path.is_file().then_some(path)
+        path.is_file()
+            .then_some(path)
+            .into_iter()
+            .chain(self.costs.as_deref())
     }
 
     /// GRAPH; the parser insists on it, but beside a subcommand.
@@ -68,32 +119,72 @@ impl CostGraphArgs {
         self.graph.as_deref().map_or(Path::new(""), Path::new)
     }
 
-    /// Reads or makes the graphs; `seed` is that of synthetic ones. All are checked before the first one is placed.
-    pub(crate) fn load(&self, seed: u64, report: &ReportArgs) -> anyhow::Result<Loaded> {
+    /// Reads or makes the graphs, with costs for `card`; `seed` is that of synthetic ones. All are checked before the first one is
+    /// placed.
+    pub(crate) fn load(
+        &self,
+        seed: u64,
+        card: Option<NamedCard>,
+        report: &ReportArgs,
+    ) -> anyhow::Result<Loaded> {
         let timer = Timer::start(&Device::host());
         let path = self.path();
+        let mut costs = CostsAnswer {
+            card: card.map(|card| card.name),
+            factor: card.map_or(1.0, |card| 1.0 / card.speed()),
+            ..CostsAnswer::default()
+        };
         let (origin, graphs) = if path.exists() {
-            self.read(path, report)?
+            self.read(path, (card, &mut costs), report)?
         } else {
             self.make(&spec_of(path)?, seed)?
         };
+        let finished = |(index, graph)| anyhow::Ok((index, self.finished(graph, &mut costs)?));
         Ok(Loaded {
             origin,
-            graphs,
+            graphs: graphs.into_iter().map(finished).collect::<Result<_, _>>()?,
+            costs,
             load_seconds: timer.elapsed_s(),
+        })
+    }
+
+    /// The graph with measured costs, those of the card, and what training keeps.
+    fn finished(&self, mut graph: Graph, costs: &mut CostsAnswer) -> anyhow::Result<Graph> {
+        if let Some(path) = &self.costs {
+            let (with_costs, found) = with_costs(&graph, path, costs.factor)?;
+            graph = with_costs;
+            costs.measured = found.times;
+            costs.estimated = costs.estimated.saturating_sub(found.times);
+        } else if costs.card.is_some() {
+            graph = graph.with_costs_times(costs.factor)?;
+        }
+        Ok(match self.training_state {
+            Some(state) => graph.with_persistent_times(state.factor())?,
+            None => graph,
         })
     }
 
     fn read(
         &self,
         path: &Path,
+        (card, costs): (Option<NamedCard>, &mut CostsAnswer),
         report: &ReportArgs,
     ) -> anyhow::Result<(String, Vec<(usize, Graph)>)> {
-        let file = read_graphs(path, &self.read_options())?;
+        let file = read_graphs(path, &self.read_options(card))?;
         let format = file.format();
         self.check_flags(format)?;
         let origin = format!("{}, {format}", path.display());
         let imported = self.chosen(file)?;
+        if format == Format::Onnx {
+            // The estimates are for the card already.
+            costs.factor = 1.0;
+            costs.card.get_or_insert("v100");
+            costs.estimated = imported.iter().map(|(_, of)| of.graph.n_ops()).sum();
+            let unknown = imported
+                .iter()
+                .flat_map(|(_, of)| of.report.unknown_ops.values());
+            costs.unknown_kinds = unknown.sum();
+        }
         let tell = |(index, imported): (usize, Imported)| {
             tell(&imported.report, imported.graph.name(), report);
             (index, imported.graph)
@@ -101,7 +192,8 @@ impl CostGraphArgs {
         Ok((origin, imported.into_iter().map(tell).collect()))
     }
 
-    fn read_options(&self) -> ReadOptions {
+    fn read_options(&self, card: Option<NamedCard>) -> ReadOptions {
+        let usual = ReadOptions::default();
         ReadOptions {
             format: self.input_format,
             dims: self.dims.iter().cloned().collect(),
@@ -109,7 +201,8 @@ impl CostGraphArgs {
                 Some(WeightsChoice::Ops) => Weights::Ops,
                 None | Some(WeightsChoice::Persistent) => Weights::Persistent,
             },
-            ..ReadOptions::default()
+            roofline: card.map_or(usual.roofline, |card| card.roofline),
+            ..usual
         }
     }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use shardgraph_costgraph::{Device, DeviceSet, Link, ModelOptions, NAMED_LINKS};
+use shardgraph_costgraph::{
+    Device, DeviceSet, Link, ModelOptions, NAMED_CARDS, NAMED_LINKS, NamedCard,
+};
 
 use crate::exit::BadInput;
 use crate::settings_file::SettingsFile;
@@ -24,7 +26,8 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     device_memory: Option<u64>,
     /// The cards: a TOML or JSON file of devices with `name`, `memory` and `speed` (a factor), or one of v100, t4, a100-40, a100-80, l4,
-    /// l40s, h100, h200, b200 or rtx4090, which sets the memory and the speed of ops relative to the costs of a V100
+    /// l40s, h100, h200, b200 or rtx4090, which sets the memory, the estimates of ONNX ops, and how much shorter other files' costs
+    /// become, which are taken as those of a V100
     #[arg(long, value_name = "NAME|FILE")]
     device_spec: Option<PathBuf>,
     /// What connects the devices: ethernet100, pcie4, pcie5, nvlink4, unlimited (transfers take no time), or a TOML or JSON file with
@@ -67,23 +70,6 @@ enum Pin {
     Largest,
     None,
 }
-
-/// A card: name, memory in GiB, and how many times as fast as a V100 with f32 it runs what a V100 spends on arithmetic and on bytes.
-///
-/// The factor is the geometric mean of the ratios of dense arithmetic (TF32 where there is one, at 60 % of the data sheet's rate,
-/// else f32 at 90 %) and of memory bandwidth, of the makers' data sheets, to 14.1 TFLOP/s and 900 GB/s.
-const CARDS: [(&str, u64, f64); 10] = [
-    ("v100", 16, 1.0),
-    ("t4", 16, 0.43),
-    ("a100-40", 40, 3.4),
-    ("a100-80", 80, 3.9),
-    ("l4", 24, 0.92),
-    ("l40s", 48, 2.7),
-    ("h100", 80, 8.9),
-    ("h200", 141, 10.6),
-    ("b200", 180, 20.4),
-    ("rtx4090", 24, 2.0),
-];
 
 /// `--links FILE`.
 #[derive(Deserialize)]
@@ -141,9 +127,18 @@ pub(crate) struct Machine {
     pub(crate) devices: DeviceSet,
     pub(crate) links: LinksAnswer,
     pub(crate) model: ModelOptions,
+    /// The card that was asked for by name.
+    pub(crate) card: Option<NamedCard>,
 }
 
 impl MachineArgs {
+    /// The card that is asked for by name.
+    fn card(&self) -> Option<NamedCard> {
+        let spec = self.device_spec.as_deref()?;
+        let mut cards = NAMED_CARDS.into_iter();
+        cards.find(|card| Path::new(card.name) == spec)
+    }
+
     /// The files among the arguments.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let named = [Some(&self.links), self.device_spec.as_ref()];
@@ -159,6 +154,7 @@ impl MachineArgs {
             devices,
             links,
             model: self.model(),
+            card: self.card(),
         })
     }
 
@@ -170,23 +166,21 @@ impl MachineArgs {
             let devices = DeviceSet::uniform(n, self.device_memory);
             return devices.map_err(|error| wrong(error, format!("--devices {n}")));
         };
-        let card = CARDS
-            .iter()
-            .find(|(name, ..)| Path::new(name) == spec.as_path());
         let flag = format!("--device-spec {}", spec.display());
-        if let Some(&(name, gib, speed)) = card {
+        if let Some(card) = self.card() {
             let device = |idx| Device {
-                name: format!("{name} {idx}"),
-                memory_bytes: self.device_memory.or(Some(gib << 30)),
+                name: format!("{} {idx}", card.name),
+                memory_bytes: self.device_memory.or(Some(card.memory_gib << 30)),
                 class: 0,
-                cost_factor: 1.0 / speed,
+                // Graphs come with the costs of the card.
+                cost_factor: 1.0,
             };
             let few = n.min(shardgraph_costgraph::MAX_DEVICES + 1);
             let devices = DeviceSet::new((0..few).map(device).collect());
             return devices.map_err(|error| wrong(error, format!("--devices {n}")));
         }
         if !spec.exists() {
-            let names = CARDS.map(|(name, ..)| name).join(", ");
+            let names = NAMED_CARDS.map(|card| card.name).join(", ");
             return Err(BadInput(format!(
                 "{flag}: expected a file, or one of {names}"
             )));

@@ -14,13 +14,15 @@ use crate::exit::BadInput;
 enum ObjectiveChoice {
     Runtime,
     Memory,
+    Throughput,
 }
 
 /// How a plan is made.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct SearchArgs {
-    /// What to minimise: the time from start to end, or the largest memory in use on any device
+    /// What to make small: the time from start to end, the largest memory in use on any device, or for throughput the time between
+    /// micro-batches that follow one another through the devices
     #[arg(long, value_enum, value_name = "WHAT", default_value = "runtime")]
     objective: ObjectiveChoice,
     /// Method of the search: portfolio, brkga, tuned-brkga, seeded-brkga, rank-brkga, random, local-search, one-device, heft, list, multilevel, partition-dfs,
@@ -96,6 +98,9 @@ struct GeneticArgs {
 impl SearchArgs {
     /// Refuses flags that say nothing about the method that they stand beside, and numbers that the genetic algorithm refuses.
     pub(crate) fn check(&self, is_comparison: bool) -> Result<(), BadInput> {
+        if self.is_throughput() {
+            return self.check_throughput(is_comparison);
+        }
         let method = self.method();
         let is_learned = Method::LEARNED.contains(&method);
         if is_comparison {
@@ -112,6 +117,31 @@ impl SearchArgs {
             self.check_method(method)?;
         }
         self.genetic.check()
+    }
+
+    /// Whether micro-batches are to follow one another.
+    pub(crate) fn is_throughput(&self) -> bool {
+        matches!(self.objective, ObjectiveChoice::Throughput)
+    }
+
+    /// Pipelines have one method.
+    fn check_throughput(&self, is_comparison: bool) -> Result<(), BadInput> {
+        let given = [
+            ("--compare", is_comparison),
+            ("--method", self.method.is_some()),
+            ("--model", self.model.is_some()),
+            ("--decoder", self.decoder.is_some()),
+            ("--threads", self.threads.is_some()),
+            ("--contract", self.contract),
+            ("--greedy-runs", self.greedy_runs.is_some()),
+        ];
+        let mut flags = given.into_iter().chain(self.genetic.given());
+        match flags.find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(BadInput(format!(
+                "{flag} says nothing about --objective throughput: leave it out"
+            ))),
+        }
     }
 
     /// The method asked for, or what is usual.
@@ -185,6 +215,8 @@ impl SearchArgs {
             objective: match self.objective {
                 ObjectiveChoice::Runtime => Objective::Runtime,
                 ObjectiveChoice::Memory => Objective::Memory,
+                // Pipelines read no objective.
+                ObjectiveChoice::Throughput => Objective::Runtime,
             },
             method: self.method(),
             decoder: self.decoder,

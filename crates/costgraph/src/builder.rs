@@ -359,7 +359,7 @@ fn check_views(graph: &Graph) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_totals(graph: &Graph) -> Result<(), Error> {
+pub(crate) fn check_totals(graph: &Graph) -> Result<(), Error> {
     let n_ops = graph.n_ops();
     let costs = graph.ops.cost_ns.chunks(n_ops).map(|c| ("costs", c));
     let sizes = [

@@ -126,6 +126,34 @@ impl Graph {
         self.ops.persistent_bytes[op as usize]
     }
 
+    /// The same graph with all costs times `factor`, rounded.
+    ///
+    /// # Errors
+    /// `TooLarge` where the sum is beyond [`crate::MAX_TOTAL`].
+    pub fn with_costs_times(mut self, factor: f64) -> Result<Graph, crate::Error> {
+        // Beyond 2^53 the product would round even by 1.0.
+        if factor.to_bits() != 1.0f64.to_bits() {
+            for cost in &mut self.ops.cost_ns {
+                *cost = (*cost as f64 * factor).round() as u64;
+            }
+        }
+        crate::builder::check_totals(&self)?;
+        Ok(self)
+    }
+
+    /// The same graph with the persistent memory of each op times `factor`: 2 where gradients stay beside weights, more with the state
+    /// of an optimiser.
+    ///
+    /// # Errors
+    /// `TooLarge` where the sum is beyond [`crate::MAX_TOTAL`].
+    pub fn with_persistent_times(mut self, factor: u64) -> Result<Graph, crate::Error> {
+        for bytes in &mut self.ops.persistent_bytes {
+            *bytes = bytes.saturating_mul(factor);
+        }
+        crate::builder::check_totals(&self)?;
+        Ok(self)
+    }
+
     /// The tensors that op `op` produces, a range of ids.
     #[must_use]
     pub fn outputs(&self, op: u32) -> Range<u32> {

@@ -1,9 +1,10 @@
 //! Gantt charts: lanes of spans, a level below each lane, links between lanes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::axis::Axis;
-use crate::svg::{Svg, colour, escaped, shortened, tooltip, width};
+use crate::svg::{GREY, Svg, colour, escaped, shortened, tooltip, width};
 
 /// Measures in pixels.
 const WIDTH: f64 = 1200.0;
@@ -16,6 +17,12 @@ const MARGIN: f64 = 10.0;
 const WIDEST: f64 = 220.0;
 /// Spans wider than this carry their name.
 const LABELLED: f64 = 40.0;
+/// Kinds with a colour of their own; the others share grey. Names inside boxes are white, so that the last, yellow, is left out.
+const N_KINDS: usize = 7;
+/// A limit is drawn where it is at most this many times the highest level.
+const MAX_HEADROOM: f64 = 4.0;
+const BAR: f64 = 14.0;
+const LEGEND: f64 = 20.0;
 
 /// A schedule as a chart; times are in nanoseconds and are shown in a unit that fits.
 ///
@@ -37,6 +44,8 @@ pub struct Gantt {
     pub lanes: Vec<Lane>,
     /// Lines between rows.
     pub links: Vec<Link>,
+    /// A bar below the rows for comparison: what it stands for, and its length in time.
+    pub reference: Option<(String, u64)>,
 }
 
 /// A row of spans with a curve below.
@@ -50,6 +59,8 @@ pub struct Lane {
     pub spans: Vec<Span>,
     /// Steps of a level, as times and values from then on; one scale for all lanes.
     pub levels: Vec<(u64, u64)>,
+    /// What the level should stay below: a broken line, where it is not far above all levels.
+    pub limit: Option<u64>,
 }
 
 /// A box on a lane.
@@ -61,8 +72,10 @@ pub struct Span {
     pub end_ns: u64,
     /// Name inside the box, where it is wide enough.
     pub name: String,
-    /// Spans of one kind have one colour, the same in every chart.
+    /// Spans of one kind have one colour; the legend has the kinds that take most time.
     pub kind: String,
+    /// On the critical path: with a dark border.
+    pub is_critical: bool,
     /// Text under the pointer.
     pub tooltip: String,
 }
@@ -78,6 +91,8 @@ pub struct Link {
     pub from: usize,
     /// Index of the second lane.
     pub to: usize,
+    /// On the critical path: a heavy line.
+    pub is_critical: bool,
     /// Text under the pointer.
     pub tooltip: String,
 }
@@ -87,13 +102,21 @@ impl Gantt {
     #[must_use]
     pub fn svg(&self) -> String {
         let chart = Chart::new(self);
-        let height = HEAD + self.lanes.len() as f64 * (ROW + LEVEL + GAP) + 36.0;
+        let bar = if self.reference.is_some() {
+            BAR + GAP
+        } else {
+            0.0
+        };
+        let height = chart.y(self.lanes.len()) + bar + 36.0 + LEGEND;
         let size = [chart.left + WIDTH + 60.0, height];
         let mut svg = Svg::new(size, &self.title, &self.description);
         svg.text([MARGIN, 20.0], "font-size=\"14\"", &self.title);
-        chart.draw_axis(&mut svg, height - 24.0);
+        chart.draw_axis(&mut svg, height - 24.0 - LEGEND);
         for (i, lane) in self.lanes.iter().enumerate() {
             chart.draw_lane(&mut svg, i, lane);
+        }
+        if let Some((name, length_ns)) = &self.reference {
+            chart.draw_reference(&mut svg, self.lanes.len(), (name, *length_ns));
         }
         svg.line(format_args!("<g stroke=\"#fff\" stroke-width=\"0.4\">"));
         for (i, lane) in self.lanes.iter().enumerate() {
@@ -108,28 +131,44 @@ impl Gantt {
             .iter()
             .for_each(|link| chart.draw_link(&mut svg, link));
         svg.line(format_args!("</g>"));
+        chart.draw_legend(&mut svg, height - LEGEND + 10.0);
         svg.finish()
     }
 }
 
-/// Places of times and levels.
-struct Chart {
+/// Places of times and levels, and the colours of kinds.
+struct Chart<'g> {
     left: f64,
     end_ns: u64,
     highest: u64,
+    /// Kinds with colours of their own, those with most time first.
+    kinds: Vec<&'g str>,
 }
 
-impl Chart {
-    fn new(gantt: &Gantt) -> Chart {
+impl<'g> Chart<'g> {
+    fn new(gantt: &'g Gantt) -> Chart<'g> {
         let lanes = || gantt.lanes.iter();
         let names = lanes().flat_map(|lane| [width(&lane.name), width(&lane.note)]);
         let ends = lanes().flat_map(|lane| lane.spans.iter().map(|span| span.end_ns));
         let ends = ends.chain(gantt.links.iter().map(|link| link.end_ns));
+        let ends = ends.chain(gantt.reference.iter().map(|(_, length_ns)| *length_ns));
         let levels = lanes().flat_map(|lane| lane.levels.iter().map(|(_, value)| *value));
+        let highest = levels.max().unwrap_or(0).max(1);
+        let is_near = |limit: &u64| *limit as f64 <= MAX_HEADROOM * highest as f64;
+        let limits = lanes().filter_map(|lane| lane.limit.filter(is_near));
+        let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+        for span in lanes().flat_map(|lane| &lane.spans) {
+            *times.entry(&span.kind).or_default() += span.end_ns - span.start_ns;
+        }
+        let mut kinds: Vec<&str> = times.keys().copied().collect();
+        kinds.retain(|kind| !kind.is_empty() && times[kind] > 0);
+        kinds.sort_by_key(|kind| std::cmp::Reverse(times[kind]));
+        kinds.truncate(N_KINDS);
         Chart {
             left: 2.0 * MARGIN + names.fold(60.0, f64::max).min(WIDEST),
             end_ns: ends.max().unwrap_or(0).max(1),
-            highest: levels.max().unwrap_or(0).max(1),
+            highest: limits.max().unwrap_or(0).max(highest),
+            kinds,
         }
     }
 
@@ -152,6 +191,11 @@ impl Chart {
         ));
         let base = y + ROW + LEVEL;
         let scale = (LEVEL - 6.0) / self.highest as f64;
+        if let Some(limit) = lane.limit.filter(|limit| *limit <= self.highest) {
+            let y = base - limit as f64 * scale;
+            let style = "class=\"limit\" stroke=\"#c0392b\" stroke-dasharray=\"6 4\"";
+            svg.segment([self.left, y], [self.left + WIDTH, y], style);
+        }
         let mut path = format!("M{:.1} {base:.1}", self.left);
         let mut last = base;
         for &(time_ns, value) in &lane.levels {
@@ -173,10 +217,14 @@ impl Chart {
     fn draw_span(&self, svg: &mut Svg, lane: usize, span: &Span) {
         let (x, y) = (self.x(span.start_ns), self.y(lane));
         let length = self.x(span.end_ns) - x;
-        let (fill, tooltip) = (kind_colour(&span.kind), tooltip(&span.tooltip));
+        let (fill, tooltip) = (self.colour_of(&span.kind), tooltip(&span.tooltip));
+        let border = match span.is_critical {
+            true => " stroke=\"#000\" stroke-width=\"1.2\"",
+            false => "",
+        };
         svg.line(format_args!(
             "<rect class=\"op\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{length:.2}\" height=\"{ROW}\" \
-             fill=\"{fill}\">{tooltip}</rect>"
+             fill=\"{fill}\"{border}>{tooltip}</rect>"
         ));
         if length > LABELLED {
             let style = "stroke=\"none\" fill=\"#fff\" pointer-events=\"none\"";
@@ -192,8 +240,52 @@ impl Chart {
         let (x1, x2) = (self.x(link.start_ns), self.x(link.end_ns));
         let [y1, y2] = [link.from, link.to].map(|lane| self.y(lane) + ROW / 2.0);
         let tooltip = tooltip(&link.tooltip);
+        let weight = match link.is_critical {
+            true => " stroke=\"#000\" stroke-width=\"1.8\" stroke-opacity=\"1\"",
+            false => "",
+        };
         svg.line(format_args!(
-            "<line x1=\"{x1:.2}\" y1=\"{y1:.1}\" x2=\"{x2:.2}\" y2=\"{y2:.1}\">{tooltip}</line>"
+            "<line x1=\"{x1:.2}\" y1=\"{y1:.1}\" x2=\"{x2:.2}\" y2=\"{y2:.1}\"{weight}>{tooltip}</line>"
+        ));
+    }
+
+    fn colour_of(&self, kind: &str) -> &'static str {
+        let place = self.kinds.iter().position(|of| *of == kind);
+        match place {
+            Some(place) => colour(place),
+            // Without kinds there is one colour, and nothing to tell apart.
+            None if self.kinds.is_empty() => colour(0),
+            None => GREY,
+        }
+    }
+
+    /// The kinds with most time, then what the borders and lines mean.
+    fn draw_legend(&self, svg: &mut Svg, y: f64) {
+        let mut x = self.left;
+        for kind in &self.kinds {
+            let (fill, name) = (self.colour_of(kind), shortened(kind, 120.0));
+            let top = y - 9.0;
+            svg.line(format_args!(
+                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"10\" height=\"10\" fill=\"{fill}\"/>"
+            ));
+            svg.text([x + 14.0, y], "", &name);
+            x += 30.0 + width(&name);
+        }
+        let style = "fill=\"#666\"";
+        svg.text(
+            [x, y],
+            style,
+            "dark border: critical path; broken line: memory limit",
+        );
+    }
+
+    fn draw_reference(&self, svg: &mut Svg, lane: usize, (name, length_ns): (&str, u64)) {
+        let y = self.y(lane);
+        svg.text([MARGIN, y + 11.0], "", &shortened(name, WIDEST));
+        let length = self.x(length_ns) - self.left;
+        svg.line(format_args!(
+            "<rect class=\"reference\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR}\" fill=\"{GREY}\"/>",
+            self.left
         ));
     }
 
@@ -218,13 +310,4 @@ impl Chart {
             svg.text([x, bottom + 14.0], style, &text);
         }
     }
-}
-
-/// A colour for a kind: the same in every chart.
-fn kind_colour(kind: &str) -> &'static str {
-    let hash = kind.bytes().fold(0u32, |hash, byte| {
-        hash.wrapping_mul(31).wrapping_add(u32::from(byte))
-    });
-    // Without yellow, on which white names cannot be read.
-    colour((hash % 7) as usize)
 }

@@ -184,6 +184,7 @@ fn a_chart_has_a_box_for_each_span_that_takes_time() {
         name: "op".into(),
         kind: "matmul".into(),
         tooltip: "1 < 2".into(),
+        ..Span::default()
     };
     let lane = Lane {
         name: "device 0".into(),
@@ -196,12 +197,24 @@ fn a_chart_has_a_box_for_each_span_that_takes_time() {
         to: 1,
         ..Link::default()
     };
+    let mut near = lane.clone();
+    near.limit = near.levels.iter().map(|(_, value)| value + 1).max();
+    near.spans[0].is_critical = true;
+    let far = Lane {
+        limit: Some(1 << 40),
+        ..lane
+    };
     let chart = Gantt {
-        lanes: vec![lane.clone(), lane],
+        lanes: vec![near, far],
         links: vec![link],
+        reference: Some(("one < device".into(), 3_000)),
         ..Gantt::default()
     };
     let svg = chart.svg();
+    assert_eq!(svg.matches("class=\"limit\"").count(), 1);
+    assert_eq!(svg.matches("class=\"reference\"").count(), 1);
+    assert_eq!(svg.matches("stroke-width=\"1.2\"").count(), 1);
+    assert!(svg.contains("one &lt; device"), "{svg}");
     assert!(is_well_formed(&svg), "{svg}");
     assert_eq!(svg.matches("class=\"op\"").count(), 4);
     assert_eq!(svg.matches("<line").count(), 1);

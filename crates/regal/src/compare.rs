@@ -9,7 +9,9 @@ use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, Objective};
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
-use crate::place::{Plan, Watch, place_watched, ratio};
+use crate::place::place_watched;
+use crate::plan::{Plan, ratio};
+use crate::watch::Watch;
 
 /// One method's plan in a [`Comparison`]. Fractions are fractions: a gap of 0.05 is 5 %.
 #[derive(Clone, Debug, PartialEq, Serialize)]

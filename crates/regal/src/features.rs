@@ -8,10 +8,10 @@ use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 
 use crate::error::Error;
 use crate::options::{GeneticOptions, PlaceOptions};
-use crate::place::{Search, unwatched};
 use crate::policy::Read;
 use crate::proposals::CheapSchedule;
 use crate::search::search_on;
+use crate::watch::{Search, unwatched};
 
 /// Which features an op has.
 ///

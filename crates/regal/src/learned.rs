@@ -6,9 +6,12 @@ use shardgraph_random::KeyedRng;
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::{GeneticOptions, PlaceOptions};
-use crate::place::{Draft, Plan, Search, Watch, cheap_starts, genetic, planned};
+use crate::place::{genetic, planned};
+use crate::plan::{Draft, Plan};
 use crate::policy::Policy;
 use crate::portfolio::portfolio;
+use crate::starts::cheap_starts;
+use crate::watch::{Search, Watch};
 
 /// Makes a plan as [`crate::place_watched`] does, by the genetic algorithm with a policy's proposals.
 ///

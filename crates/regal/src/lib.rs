@@ -33,12 +33,16 @@ mod learned;
 mod method;
 mod options;
 mod place;
+mod plan;
 mod policy;
 mod portfolio;
 mod proposals;
 mod search;
+mod starts;
+mod throughput;
 mod train;
 mod tune;
+mod watch;
 
 pub use compare::{Comparison, MethodSummary, Row, compare, decoder_for, summary};
 pub use error::{Error, ErrorKind};
@@ -46,15 +50,18 @@ pub use features::{FeatureSet, Features, features};
 pub use learned::place_with_policy;
 pub use method::Method;
 pub use options::{GeneticOptions, PlaceOptions};
-pub use place::{Baseline, Plan, Watch, place, place_watched};
+pub use place::{place, place_watched};
+pub use plan::{Baseline, Plan};
 pub use policy::{ActionSet, Decisions, EncoderShape, Policy, PolicyConfig, Preset};
 pub use proposals::rank_proposals;
 pub use search::{Proposals, search, search_watched};
+pub use throughput::{PipelinePlan, place_pipeline, place_pipeline_watched};
 pub use train::{
     StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,
     train_on_ranks,
 };
 pub use tune::{Grid, Tuned, tune, tune_settings};
+pub use watch::Watch;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

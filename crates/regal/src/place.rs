@@ -1,169 +1,22 @@
 //! The job: a graph, devices and options in, a verified plan out.
 
-use shardgraph_brkga::Generation;
 use shardgraph_costgraph::baseline::{self, OpOrder};
 use shardgraph_costgraph::{
-    Bounds, Contraction, Decoder, DecoderKind, DeviceSet, Graph, Objective, Outcome, Problem,
-    Schedule, Simulation, lower_bounds,
+    Contraction, Decoder, DeviceSet, Graph, Problem, Schedule, Simulation, lower_bounds,
 };
 
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
+use crate::plan::{Draft, Plan};
 use crate::portfolio::portfolio;
 use crate::proposals::by_rank;
 use crate::search::{Proposals, check, search_on};
+use crate::starts::{Start, cheap_starts, evaluated, starts_of};
+use crate::watch::{Search, Watch, unwatched};
 
 /// Noise of the noisy greedy: by how much a pair's need may be overrated.
 const GREEDY_NOISE: f64 = 0.2;
-
-/// A schedule, what it costs, and how far that is from what nothing can beat.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// What was minimised.
-    pub objective: Objective,
-    /// How the plan was made.
-    pub method: Method,
-    /// How chromosomes became schedules; absent where there were none.
-    pub decoder: Option<DecoderKind>,
-    /// Where each op runs, and in which order everything happens.
-    pub schedule: Schedule,
-    /// What it costs.
-    pub outcome: Outcome,
-    /// What no schedule can beat.
-    pub bounds: Bounds,
-    /// Schedules that were evaluated.
-    pub evaluations: u64,
-    /// The best after each generation; empty where there were none.
-    pub history: Vec<Generation>,
-    /// What the clock said about making it; its verification is no part of that.
-    pub seconds: f64,
-    /// What it said about reading a policy's features, those of the short search aside, and drawing its proposals; none without a
-    /// policy.
-    pub proposal_seconds: Option<f64>,
-    /// What the simple ways to make a plan reach; those of [`Method::BASELINES`] for [`Method::Portfolio`], else none.
-    pub baselines: Vec<Baseline>,
-}
-
-/// A simple way to make a plan and what its plan costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Baseline {
-    /// One of [`Method::BASELINES`].
-    pub method: Method,
-    /// What its plan costs.
-    pub outcome: Outcome,
-}
-
-impl Plan {
-    /// The runtime in ns or the peak in bytes, whichever was minimised.
-    #[must_use]
-    pub fn value(&self) -> u64 {
-        value_of(&self.outcome, self.objective)
-    }
-
-    /// The lower bound on [`Plan::value`].
-    #[must_use]
-    pub fn lower_bound(&self) -> u64 {
-        self.bounds.of(self.objective)
-    }
-
-    /// How far the value is above the bound, as a fraction of the bound: 0 where both are 0, none where the bound alone is 0.
-    #[must_use]
-    pub fn gap(&self) -> Option<f64> {
-        Some(ratio(self.value(), self.lower_bound())? - 1.0)
-    }
-
-    /// How many times as fast (or small) the plan is as everything on the best single device; none without that baseline, and where
-    /// one of the two does not fit or is 0.
-    #[must_use]
-    pub fn speedup(&self) -> Option<f64> {
-        let alone = self
-            .baselines
-            .iter()
-            .find(|of| of.method == Method::OneDevice)?;
-        if !self.fits() || alone.outcome.excess_bytes > 0 || self.value() == 0 {
-            return None;
-        }
-        Some(value_of(&alone.outcome, self.objective) as f64 / self.value() as f64)
-    }
-
-    /// True when every device's memory suffices.
-    #[must_use]
-    pub fn fits(&self) -> bool {
-        self.outcome.excess_bytes == 0
-    }
-}
-
-pub(crate) fn value_of(outcome: &Outcome, objective: Objective) -> u64 {
-    match objective {
-        Objective::Runtime => outcome.runtime_ns,
-        Objective::Memory => outcome.peak_bytes,
-    }
-}
-
-/// `value` / `of`, where 0 / 0 is 1 and everything else / 0 is nothing.
-pub(crate) fn ratio(value: u64, of: u64) -> Option<f64> {
-    match of {
-        _ if value == of => Some(1.0),
-        0 => None,
-        _ => Some(value as f64 / of as f64),
-    }
-}
-
-/// Who looks on while plans are made, and may end that early.
-pub struct Watch<'a> {
-    /// Seconds from any start.
-    pub clock: &'a mut dyn FnMut() -> f64,
-    /// The seconds of each search: it ends with the best so far, in the midst of a generation if need be. The greedy methods, whose
-    /// time grows with the square of the ops that are ready, then stop to choose. The other methods that make one schedule, and each
-    /// warm start of that kind, go on to its end.
-    pub deadline: Option<f64>,
-    /// Sees how far a search has come, after each generation of a genetic algorithm and now and then during other searches; returning
-    /// false ends the search with the best so far. Methods that make one schedule never ask.
-    pub on_progress: &'a mut dyn FnMut(Generation) -> bool,
-}
-
-/// The watch over one search, which began at a time.
-pub(crate) struct Search<'w, 'a> {
-    watch: &'w mut Watch<'a>,
-    begin: f64,
-    /// Evaluations that the part of the search that is watched now does not count.
-    pub(crate) n_before: u64,
-    is_ended: bool,
-}
-
-impl<'w, 'a> Search<'w, 'a> {
-    pub(crate) fn new(watch: &'w mut Watch<'a>) -> Search<'w, 'a> {
-        Search {
-            begin: (watch.clock)(),
-            watch,
-            n_before: 0,
-            is_ended: false,
-        }
-    }
-
-    /// True once somebody who looks on, or the deadline, has ended the search.
-    pub(crate) fn is_ended(&mut self) -> bool {
-        self.is_ended || self.is_late()
-    }
-
-    pub(crate) fn seconds(&mut self) -> f64 {
-        (self.watch.clock)() - self.begin
-    }
-
-    pub(crate) fn is_late(&mut self) -> bool {
-        let deadline = self.watch.deadline;
-        deadline.is_some_and(|deadline| self.seconds() >= deadline)
-    }
-
-    /// Tells how far the search has come; false when it is to end.
-    pub(crate) fn goes_on(&mut self, evaluations: u64, best: (u64, u64)) -> bool {
-        let evaluations = self.n_before + evaluations;
-        let goes_on = (self.watch.on_progress)(Generation { evaluations, best }) && !self.is_late();
-        self.is_ended |= !goes_on;
-        goes_on
-    }
-}
 
 /// Makes a plan and has an independent replay check it.
 ///
@@ -177,15 +30,6 @@ impl<'w, 'a> Search<'w, 'a> {
 /// The same options give the same plan on every machine, for any number of threads.
 pub fn place(graph: &Graph, devices: &DeviceSet, options: &PlaceOptions) -> Result<Plan, Error> {
     unwatched(|watch| place_watched(graph, devices, options, watch))
-}
-
-/// Runs something with a watch that sees nothing and lets everything go on.
-pub(crate) fn unwatched<T>(run: impl FnOnce(&mut Watch<'_>) -> T) -> T {
-    run(&mut Watch {
-        clock: &mut || 0.0,
-        deadline: None,
-        on_progress: &mut |_| true,
-    })
 }
 
 /// As [`place`], with somebody who looks on.
@@ -278,16 +122,6 @@ pub(crate) fn planned(
         proposal_seconds: draft.proposal_seconds,
         baselines: draft.baselines,
     })
-}
-
-/// A schedule that is still to be verified.
-pub(crate) struct Draft {
-    pub(crate) schedule: Schedule,
-    pub(crate) evaluations: u64,
-    pub(crate) history: Vec<Generation>,
-    /// As of [`Plan`].
-    pub(crate) proposal_seconds: Option<f64>,
-    pub(crate) baselines: Vec<Baseline>,
 }
 
 fn draft(
@@ -383,91 +217,6 @@ fn best_start(
     one(best.unwrap_or_default().1, n_made)
 }
 
-/// A schedule that is made without a search.
-#[derive(Clone, Copy)]
-pub(crate) enum Start {
-    UpwardRank,
-    Heft,
-    Multilevel,
-    OneDevice(usize, OpOrder),
-    Partition(OpOrder),
-    Greedy,
-}
-
-impl Start {
-    /// What is made for memory.
-    pub(crate) const MEMORY: [Start; 4] = [
-        Start::Partition(OpOrder::List),
-        Start::Partition(OpOrder::DepthFirst),
-        Start::Partition(OpOrder::PostOrder),
-        Start::Greedy,
-    ];
-
-    pub(crate) fn schedule(
-        self,
-        problem: &Problem<'_>,
-        seed: u64,
-        search: &mut Search<'_, '_>,
-    ) -> Schedule {
-        match self {
-            Start::UpwardRank => baseline::upward_rank(problem),
-            Start::Heft => baseline::heft(problem),
-            Start::Multilevel => baseline::multilevel(problem, seed),
-            Start::OneDevice(device, order) => baseline::one_device(problem, device, order),
-            Start::Partition(order) => {
-                baseline::ordered(problem, &baseline::partition(problem), order)
-            }
-            Start::Greedy => {
-                let mut go_on = || !search.is_late();
-                baseline::greedy_memory_watched(problem, seed, 0.0, &mut go_on)
-            }
-        }
-    }
-
-    /// The list schedule over a placement.
-    pub(crate) fn on(problem: &Problem<'_>, placement: &[u8]) -> Schedule {
-        baseline::placed_list(problem, placement)
-    }
-}
-
-/// The schedules among which a method of [`Method::BASELINES`] takes the best.
-pub(crate) fn starts_of(method: Method, problem: &Problem<'_>) -> Vec<Start> {
-    match method {
-        Method::OneDevice => {
-            let n = match problem.devices().are_interchangeable() {
-                true => 1,
-                false => problem.n_devices(),
-            };
-            let orders: &[OpOrder] = match problem.memory_matters() {
-                true => &OpOrder::ALL,
-                false => &[OpOrder::Topological],
-            };
-            let on = |device| {
-                orders
-                    .iter()
-                    .map(move |&order| Start::OneDevice(device, order))
-            };
-            (0..n).flat_map(on).collect()
-        }
-        Method::Heft => vec![Start::Heft],
-        Method::List => vec![Start::UpwardRank],
-        _ => vec![Start::Multilevel],
-    }
-}
-
-/// What a seeded search starts from, each made in about the time of an evaluation.
-pub(crate) fn cheap_starts(problem: &Problem<'_>) -> &'static [Start] {
-    const STARTS: [Start; 5] = {
-        let [a, b, c, d] = Start::MEMORY;
-        [Start::UpwardRank, a, b, c, d]
-    };
-    if problem.memory_matters() {
-        &STARTS
-    } else {
-        &STARTS[..1]
-    }
-}
-
 /// The genetic algorithm from these starts, with these proposals; the best of what it finds and of them, with its fitness.
 ///
 /// Each start is evaluated for itself, because decoders other than the paper's need not give its schedule back, and is then a
@@ -518,27 +267,4 @@ pub(crate) fn genetic(
     let (fitness, schedule) = best.unwrap_or_default();
     draft.schedule = schedule;
     Ok((draft, fitness))
-}
-
-/// A schedule behind its fitness.
-type Evaluated = ((u64, u64), Schedule);
-
-/// The starts' schedules and their fitness, as many as budget and deadline allow; the deadline leaves at least one.
-fn evaluated(
-    problem: &Problem<'_>,
-    options: &PlaceOptions,
-    starts: &[Start],
-    search: &mut Search<'_, '_>,
-) -> Result<Vec<Evaluated>, Error> {
-    let mut schedules = Vec::new();
-    for start in starts {
-        let n_made = schedules.len() as u64;
-        if n_made == options.evaluations || (n_made > 0 && search.is_late()) {
-            break;
-        }
-        let schedule = start.schedule(problem, options.seed, search);
-        let outcome = schedule.simulate(problem)?.outcome;
-        schedules.push((outcome.fitness(options.objective), schedule));
-    }
-    Ok(schedules)
 }

@@ -10,10 +10,12 @@ use shardgraph_costgraph::{
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
-use crate::place::{Baseline, Draft, Search, Start, starts_of};
+use crate::plan::{Baseline, Draft};
 use crate::policy::Policy;
 use crate::proposals::rank_proposals;
 use crate::search::{Proposals, brkga, check};
+use crate::starts::{Start, starts_of};
+use crate::watch::Search;
 
 /// Evaluations of a turn of the local search; a turn of a genetic one is a generation.
 const TURN: u64 = 80;
@@ -80,6 +82,7 @@ pub(crate) fn portfolio(
         proposal_seconds: None,
     };
     let baselines = baselines(problem, options, &mut best, search)?;
+    make_fit(problem, options, &mut best, search)?;
     if best.left() > 0 && !best.is_at_bound() && !search.is_late() {
         let contraction = Contraction::new(problem.graph())?;
         let model = ModelOptions {
@@ -108,6 +111,36 @@ pub(crate) fn portfolio(
         proposal_seconds: best.proposal_seconds,
         baselines,
     })
+}
+
+/// Where no baseline fits the memory, the smallest peak is looked for first, with a part of the evaluations.
+fn make_fit(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    best: &mut Best,
+    watch: &mut Search<'_, '_>,
+) -> Result<(), Error> {
+    let is_needed = options.objective == Objective::Runtime && best.fitness.0 > 0;
+    let evaluations = best.left() / 2;
+    if !is_needed || evaluations == 0 || watch.is_late() {
+        return Ok(());
+    }
+    let (graph, devices) = (problem.graph(), problem.devices());
+    let of_memory = Problem::new(graph, devices, Objective::Memory, problem.options())?;
+    let options = PlaceOptions {
+        objective: Objective::Memory,
+        evaluations,
+        ..options.clone()
+    };
+    watch.n_before += best.n_done;
+    let draft = portfolio(&of_memory, &options, None, watch)?;
+    watch.n_before -= best.n_done;
+    best.n_done += draft.evaluations;
+    // The largest op is another one for the runtime.
+    let schedule = draft.schedule.pinned(problem);
+    let fitness = schedule.simulate(problem)?.outcome.fitness(best.objective);
+    best.offer(fitness, || schedule);
+    Ok(())
 }
 
 /// The baselines as far as the evaluations go; the deadline leaves the first.

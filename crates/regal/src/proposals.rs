@@ -6,8 +6,9 @@ use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 
 use crate::error::Error;
 use crate::options::PlaceOptions;
-use crate::place::{Draft, Search};
+use crate::plan::Draft;
 use crate::search::{Proposals, search_on};
+use crate::watch::Search;
 
 /// Levels of the mean of a priority, and the level of its variance.
 const PRIORITY_LEVELS: u32 = 16;

@@ -5,7 +5,7 @@ use shardgraph_costgraph::{Decoder, Problem};
 
 use crate::error::Error;
 use crate::options::PlaceOptions;
-use crate::place::{Search, Watch, unwatched};
+use crate::watch::{Search, Watch, unwatched};
 
 /// Distributions for the random keys of one problem's chromosomes.
 pub struct Proposals {

@@ -5,7 +5,7 @@ use shardgraph_costgraph::{DeviceSet, Graph, Objective, Problem};
 
 use crate::error::Error;
 use crate::options::{GeneticOptions, PlaceOptions};
-use crate::place::ratio;
+use crate::plan::ratio;
 use crate::search::search;
 
 /// The values to try; the default makes 648 settings, as many as the paper tried (which values those were it does not say).

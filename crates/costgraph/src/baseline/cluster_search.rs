@@ -1,7 +1,7 @@
 //! Local search that moves whole clusters of ops between devices.
 
 use super::multilevel::Hierarchy;
-use crate::{Decoder, DecoderKind, Problem, Schedule};
+use crate::{Decoder, DecoderKind, Pipeline, Problem, Schedule};
 use shardgraph_random::KeyedRng;
 
 /// A move is accepted if it is no worse than the state so many moves ago (late acceptance).
@@ -114,6 +114,8 @@ pub struct ClusterSearch<'p, 'g> {
     n_moves: usize,
     dice: KeyedRng,
     changed: Vec<(u32, u8)>,
+    /// Placements are judged as pipelines.
+    is_pipeline: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -151,11 +153,40 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
             n_moves: 0,
             dice: KeyedRng::new(seed, "cluster search", kind as u64),
             changed: Vec::new(),
+            is_pipeline: false,
         };
-        search.current = search.evaluate();
-        search.accepted = vec![search.current; HISTORY];
-        search.best.0 = search.current;
+        search.begin();
         search
+    }
+
+    /// The same for the period of a [`Pipeline`] over the placement, which then is what [`ClusterSearch::best`] has second.
+    ///
+    /// # Panics
+    /// As [`ClusterSearch::new`].
+    #[must_use]
+    pub fn for_pipelines(
+        problem: &'p Problem<'g>,
+        hierarchy: &'p Hierarchy,
+        placement: &[u8],
+        seed: u64,
+    ) -> ClusterSearch<'p, 'g> {
+        let kind = DecoderKind::TimeAware;
+        let mut search = ClusterSearch::new(problem, hierarchy, placement, kind, seed);
+        search.is_pipeline = true;
+        search.begin();
+        search
+    }
+
+    fn begin(&mut self) {
+        self.current = self.evaluate();
+        self.accepted = vec![self.current; HISTORY];
+        self.best.0 = self.current;
+    }
+
+    /// The placement of the best fitness.
+    #[must_use]
+    pub fn placement(&self) -> &[u8] {
+        &self.best.1.placement
     }
 
     /// The best fitness so far.
@@ -194,7 +225,11 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
 
     /// One move and its evaluation.
     pub fn step(&mut self) {
-        let roll = self.dice.index(100);
+        let mut roll = self.dice.index(100);
+        if self.is_pipeline {
+            // Priorities mean nothing to a pipeline.
+            roll = roll.max(PERCENT_PRIORITIES);
+        }
         let mut old_bias = None;
         self.changed.clear();
         if roll < PERCENT_PRIORITIES {
@@ -278,6 +313,11 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
 
     fn evaluate(&mut self) -> (u64, u64) {
         let State { placement, bias } = &self.state;
+        if self.is_pipeline {
+            let pipeline = Pipeline::new(self.problem, placement);
+            let (excess, period, _) = pipeline.fitness(self.problem);
+            return (excess, period);
+        }
         self.keys.write(self.problem, placement, bias);
         self.decoder.fitness(&self.keys.keys)
     }

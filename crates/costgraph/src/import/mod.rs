@@ -20,19 +20,22 @@ mod amount;
 mod cost_graph;
 mod cost_graph_binary;
 mod cost_graph_text;
+mod costs;
 mod format;
 mod jsonl;
 mod msr;
 mod onnx;
 mod pipedream;
 mod report;
-pub mod roofline;
+mod roofline;
 mod source;
 mod stg;
 mod wire;
 
+pub use costs::{Measured, with_costs};
 pub use format::Format;
 pub use report::Report;
+pub use roofline::Roofline;
 
 use crate::{Error, ErrorKind, Graph};
 use std::{collections::BTreeMap, path::Path};
@@ -63,7 +66,7 @@ pub enum Pass {
 }
 
 /// How a file is to be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReadOptions {
     /// The format; `None` to find out.
     pub format: Option<Format>,
@@ -77,6 +80,8 @@ pub struct ReadOptions {
     pub open_dim: u64,
     /// Where the weights of an ONNX model go.
     pub weights: Weights,
+    /// The device for which ONNX ops are costed.
+    pub roofline: Roofline,
     /// Which passes the cost of a PipeDream node covers.
     pub pass: Pass,
 }
@@ -90,6 +95,7 @@ impl Default for ReadOptions {
             dims: BTreeMap::new(),
             open_dim: 1,
             weights: Weights::Ops,
+            roofline: Roofline::V100,
             pass: Pass::Both,
         }
     }

@@ -5,8 +5,9 @@ use shardgraph_costgraph::{DecoderKind, Objective};
 
 use super::*;
 use crate::features::features;
-use crate::place::{place, unwatched};
+use crate::place::place;
 use crate::policy::{PolicyConfig, Preset};
+use crate::watch::unwatched;
 
 fn graph() -> Graph {
     let recipe = Synthetic {

@@ -10,8 +10,8 @@ use shardgraph_costgraph::{DecoderKind, MAX_DEVICES, Problem};
 use crate::error::Error;
 use crate::features::{FeatureSet, Features, N_EDGE_FEATURES, features_on};
 use crate::options::{GeneticOptions, PlaceOptions};
-use crate::place::{Search, unwatched};
 use crate::proposals::CheapSchedule;
+use crate::watch::{Search, unwatched};
 
 /// Of [`PolicyConfig`].
 const SCHEMA_VERSION: u32 = 2;

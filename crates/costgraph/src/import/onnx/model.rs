@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, GraphBuilder, OpSpec, TensorSpec,
-    import::{Format, Imported, MAX_PARTS, ReadOptions, Report, Weights, roofline},
+    import::{Format, Imported, MAX_PARTS, ReadOptions, Report, Weights},
 };
 use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -259,7 +259,7 @@ impl<'a> Model<'a> {
         let read = inputs.iter().flatten().map(|&idx| &self.values[idx].value);
         let bytes = read.chain(&inferred.outputs).filter_map(Value::bytes);
         let bytes = bytes.fold(0u64, u64::saturating_add);
-        roofline::cost_ns(flops, bytes)
+        self.options.roofline.cost_ns(flops, bytes)
     }
 
     fn count(&mut self, node: &Node, is_known: bool, has_subgraphs: bool, work: Work) {
