@@ -1,5 +1,7 @@
 //! The default way to make a plan: never worse than its baselines, repeatable, and good where communication decides.
 
+use shardgraph_costgraph::NAMED_LINKS;
+use shardgraph_costgraph::import::{ReadOptions, read_graphs};
 use shardgraph_costgraph::{
     DeviceSet, Graph, GraphBuilder, Link, ModelOptions, Objective, OpSpec, Problem, TensorSpec,
 };
@@ -95,6 +97,61 @@ fn a_plan_is_never_worse_than_what_it_is_printed_beside() {
         }
     }
     assert!(n_better > 200, "{n_better}");
+}
+
+/// The same for forward passes of networks, over links of today.
+#[test]
+fn a_plan_of_a_network_is_never_worse_than_its_baselines() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/data/costgraphs/graphnet.jsonl.gz"
+    );
+    if !std::path::Path::new(file).exists() {
+        println!("SKIPPED: costgraphs/graphnet.jsonl.gz is not in the data folder");
+        return;
+    }
+    let graphs = read_graphs(file.as_ref(), &ReadOptions::default()).expect("graphs");
+    for (index, graph) in graphs.enumerate().step_by(73).skip(1) {
+        let graph = graph.expect("a graph").graph;
+        for (name, n) in [("pcie4", 2), ("nvlink4", 4)] {
+            let named = NAMED_LINKS.iter().find(|link| link.name == name);
+            let link = named.expect("a link").link;
+            let devices = DeviceSet::uniform(n, None).and_then(|of| of.with_link(link));
+            let options = PlaceOptions {
+                evaluations: 60,
+                ..PlaceOptions::default()
+            };
+            let plan = place(&graph, &devices.expect("devices"), &options).expect("a plan");
+            let best = plan.baselines.iter().map(|of| of.outcome.runtime_ns).min();
+            assert!(
+                Some(plan.outcome.runtime_ns) <= best,
+                "graph {index}, {name}"
+            );
+            assert!(plan.lower_bound() <= plan.outcome.runtime_ns);
+        }
+    }
+}
+
+/// Where no baseline fits, the smallest peak is looked for first.
+#[test]
+fn a_plan_fits_where_a_search_for_memory_does() {
+    let mut n_saved = 0;
+    for seed in 0..20 {
+        let graph = graph(seed);
+        let options = |objective, evaluations| PlaceOptions {
+            objective,
+            evaluations,
+            ..PlaceOptions::default()
+        };
+        let free = DeviceSet::uniform(2, None).expect("two devices");
+        let least = place(&graph, &free, &options(Objective::Memory, 400)).expect("a plan");
+        let limit = Some(least.outcome.peak_bytes * 21 / 20);
+        let tight = DeviceSet::uniform(2, limit).expect("two devices");
+        let plan = place(&graph, &tight, &options(Objective::Runtime, 1000)).expect("a plan");
+        assert!(plan.fits() && plan.evaluations <= 1000, "seed {seed}");
+        n_saved += u32::from(plan.baselines.iter().all(|of| of.outcome.excess_bytes > 0));
+    }
+    assert!(n_saved > 3, "{n_saved}");
 }
 
 #[test]
