@@ -18,7 +18,7 @@ fn every_form_has_the_same_rows_and_near_reads_it() {
     let mut answers = Vec::new();
     for name in ["k.npy", "k.vec", "k.bin", "k.safetensors"] {
         let out = folder.path().join(name);
-        let words = "embed karate --dim 8 --epochs 100 --out {} --format json";
+        let words = "embed karate --preset line --dim 8 --epochs 100 --out {} --format json";
         let answer = run(words, &[&out]).json();
         assert_eq!(
             (&answer["nodes"], &answer["edges"]),
@@ -64,8 +64,9 @@ fn threads_change_nothing_and_labels_are_kept() {
         let mut texts = Vec::new();
         for threads in [1, 3] {
             let out = folder.path().join("e.vec");
-            let words =
-                format!("embed {{}} {flags} --dim 4 --parts 4 --threads {threads} -q --out {{}}");
+            let words = format!(
+                "embed {{}} {flags} --preset line --dim 4 --parts 4 --threads {threads} -q --out {{}}"
+            );
             run(&words, &[&input, &out]).ok();
             texts.push(fs::read_to_string(&out).unwrap());
         }
@@ -79,7 +80,7 @@ fn threads_change_nothing_and_labels_are_kept() {
 fn what_is_not_shared_is_said() {
     let folder = folder();
     let out = folder.path().join("e.npy");
-    let words = "embed ba:200:3 --shared-negatives 16 --epochs 1 --dim 4 --out {} --format json";
+    let words = "embed ba:200:3 --preset line --shared-negatives 16 --epochs 1 --dim 4 --out {} --format json";
     let ended = run(words, &[&out]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
@@ -91,8 +92,7 @@ fn what_is_not_shared_is_said() {
         (&answer["shared_negatives"], &answer["shared_by"]),
         (&16.into(), &1.into())
     );
-    let words =
-        "embed ba:9000:3 --shared-negatives 16 --parts 4 --epochs 1 --dim 4 --out {} --format json";
+    let words = "embed ba:9000:3 --preset line --shared-negatives 16 --parts 4 --epochs 1 --dim 4 --out {} --format json";
     assert_eq!(run(words, &[&out]).json()["shared_by"], 16);
 }
 
@@ -107,7 +107,7 @@ fn a_store_is_imported_once_and_trained_on() {
     .json();
     assert_eq!(imported["file_bytes"], fs::metadata(&store).unwrap().len());
     let answer = run(
-        "embed {} --epochs 1 --dim 4 --out {} --format json",
+        "embed {} --preset line --epochs 1 --dim 4 --out {} --format json",
         &[&store, &out],
     )
     .json();
@@ -305,9 +305,42 @@ fn a_folder_is_refused_before_the_graph_is_read() {
     assert!(message.contains("without a MANIFEST.json"), "{message}");
 }
 
+/// The default preset chooses by held-back edges; with preset line nothing is chosen.
+#[test]
+fn held_back_edges_choose_and_the_answer_says_what() {
+    let folder = folder();
+    let out = folder.path().join("e.npy");
+    let words = "embed sbm:300:6:0.3:0.01 --dim 8 --epochs 20 --out {} --format json";
+    let answer = run(words, &[&out]).json();
+    let selection = &answer["selection"];
+    let trials = selection["trials"].as_array().unwrap();
+    assert!(trials.len() >= 3, "{selection}");
+    let components = selection["components"].as_array().unwrap();
+    assert_eq!(answer["columns"], 8 * components.len());
+    assert!(
+        selection["auc"]["uniform"].as_f64().unwrap() > 0.6,
+        "{selection}"
+    );
+    let text = run("embed eval sbm:300:6:0.3:0.01 --dim 8 --epochs 20", &[])
+        .ok()
+        .stdout;
+    assert!(
+        text.contains("chosen order") && text.contains("common neighbours"),
+        "{text}"
+    );
+    let plain = "embed karate --preset line --dim 4 --epochs 1 --out {} --format json";
+    assert!(run(plain, &[&out]).json()["selection"].is_null());
+    let wrong = "embed karate --preset line --time-limit 5s --out {}";
+    let message = run(wrong, &[&out]).error(2);
+    assert!(
+        message.contains("time-limit is for the default preset"),
+        "{message}"
+    );
+}
+
 #[test]
 fn link_prediction_is_better_than_chance_and_names_its_baselines() {
-    let words = "embed eval sbm:400:8:0.3:0.005 --dim 16 --epochs 40 --learning-rate 0.1 --repeats 2 --format json";
+    let words = "embed eval sbm:400:8:0.3:0.005 --preset line --dim 16 --epochs 40 --learning-rate 0.1 --repeats 2 --format json";
     let answer = run(words, &[]).json();
     for key in ["auc_uniform", "auc_degree_matched"] {
         assert!(answer[key].as_f64().unwrap() > 0.8, "{answer}");
@@ -334,7 +367,7 @@ fn real_graphs_reach_their_auc() {
             );
             continue;
         }
-        let words = format!("embed eval {{}} --epochs {epochs} --format json");
+        let words = format!("embed eval {{}} --preset line --epochs {epochs} --format json");
         let answer = run(&words, &[&file]).json();
         let of = |key: &str| answer[key].as_f64().unwrap();
         assert!(

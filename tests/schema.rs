@@ -514,7 +514,7 @@ const EMBED_SETTINGS: [(&str, &str); 14] = [
 ];
 
 /// The keys of a training, but for its settings; tables on disk have an object of their own.
-fn embed_keys(disk: &'static str) -> Vec<(&'static str, &'static str)> {
+fn embed_keys(disk: &'static str, selection: &'static str) -> Vec<(&'static str, &'static str)> {
     vec![
         ("graph", "string"),
         ("nodes", "count"),
@@ -524,6 +524,7 @@ fn embed_keys(disk: &'static str) -> Vec<(&'static str, &'static str)> {
         ("weighted", "boolean"),
         ("parts", "count"),
         ("columns", "count"),
+        ("selection", selection),
         ("samples", "count"),
         ("seconds", "number"),
         ("training_seconds", "number"),
@@ -548,13 +549,22 @@ fn embed() {
     let answer = run("embed karate --dim 4 --out {} --format json", &[&out]).json();
     assert_schema(
         &answer,
-        &[&embed_keys("null")[..], &EMBED_SETTINGS].concat(),
+        &[&embed_keys("null", "object")[..], &EMBED_SETTINGS].concat(),
     );
+    let selection = [
+        ("components", "list"),
+        ("auc", "object"),
+        ("held_back_edges", "count"),
+        ("trials", "list"),
+        ("is_cut_short", "boolean"),
+        ("seconds", "number"),
+    ];
+    assert_schema(&answer["selection"], &selection);
     let words = "embed karate --dim 4 --work {} --out {} --format json";
     let answer = run(words, &[&work, &out]).json();
     assert_schema(
         &answer,
-        &[&embed_keys("object")[..], &EMBED_SETTINGS].concat(),
+        &[&embed_keys("object", "null")[..], &EMBED_SETTINGS].concat(),
     );
     let disk = [
         ("groups", "count"),
@@ -592,7 +602,9 @@ fn embed_eval() {
         ("auc_uniform_spread", "number"),
         ("auc_degree_matched_spread", "number"),
         ("degree_product", "object"),
+        ("common_neighbors", "object"),
         ("adamic_adar", "object"),
+        ("selections", "list"),
         ("operator", "string"),
         ("seconds", "number"),
         ("training_seconds", "number"),

@@ -32,7 +32,7 @@ pub(crate) enum EmbedArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EmbedCommand {
-    Eval(eval::EvalArgs),
+    Eval(Box<eval::EvalArgs>),
     Near(near::NearArgs),
     Import(import::ImportArgs),
     Classify(classify::ClassifyArgs),

@@ -33,6 +33,14 @@ impl Order {
         self != Order::Second
     }
 
+    /// The order of one number, 1 or 2.
+    pub(crate) fn one(number: u32) -> Order {
+        match number {
+            1 => Order::First,
+            _ => Order::Second,
+        }
+    }
+
     /// The orders to train, as numbers.
     pub(crate) fn each(self) -> &'static [u32] {
         match self {
@@ -146,8 +154,10 @@ impl FromStr for Optimiser {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// The defaults.
+    /// Settings that held-back edges choose ([`crate::Line`]), among at most 100 epochs.
     Default,
+    /// Both orders and 10 epochs; nothing is chosen.
+    Line,
     /// The learning rate of LINE's authors, 0.025, whatever the number of epochs.
     Paper,
 }
@@ -158,8 +168,9 @@ impl FromStr for Preset {
     fn from_str(text: &str) -> Result<Preset, Error> {
         match text {
             "default" => Ok(Preset::Default),
+            "line" => Ok(Preset::Line),
             "paper" => Ok(Preset::Paper),
-            _ => Err(Error::setting("preset", text, "default or paper")),
+            _ => Err(Error::setting("preset", text, "default, line or paper")),
         }
     }
 }
@@ -231,8 +242,12 @@ impl Config {
     #[must_use]
     pub fn preset(preset: Preset) -> Config {
         Config {
+            epochs: match preset {
+                Preset::Default => 100,
+                Preset::Line | Preset::Paper => 10,
+            },
             learning_rate: match preset {
-                Preset::Default => None,
+                Preset::Default | Preset::Line => None,
                 Preset::Paper => Some(0.025),
             },
             ..Config::default()

@@ -19,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use shardgraph_graph::Graph;
 use shardgraph_storage::FileRange;
 
 use crate::Error;
@@ -263,6 +264,24 @@ impl Store {
             head: &self.head,
             first: self.head.first_samples(phase),
         }
+    }
+
+    /// The edges as a graph without directions and weights; an edge that is listed twice is one.
+    ///
+    /// # Errors
+    /// As training, for buckets that cannot be read; [`Error::Graph`] for too many edges.
+    ///
+    /// # Complexity
+    /// O(E log E) time; 8 B an edge, and 24 B more while the graph is made.
+    pub fn graph(&self) -> Result<Graph, Error> {
+        let mut edges = Vec::with_capacity(self.n_edges() as usize);
+        for i in 0..self.n_parts() {
+            for j in 0..self.n_parts() {
+                let pairs = self.bucket(i, j)?.pairs.into_iter();
+                edges.extend(pairs.map(|[u, v]| (self.node(i, u), self.node(j, v))));
+            }
+        }
+        Ok(Graph::from_edges(self.n_nodes(), &edges)?)
     }
 
     /// Reads bucket (i, j).

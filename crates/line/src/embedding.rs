@@ -82,6 +82,12 @@ impl Embedding {
         &self.values
     }
 
+    /// All rows, without their labels.
+    #[must_use]
+    pub fn into_values(self) -> Vec<f32> {
+        self.values
+    }
+
     /// What the nodes are called.
     #[must_use]
     pub fn labels(&self) -> &NodeLabels {

@@ -7,12 +7,13 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
+use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate, evaluate_line};
 use shardgraph_line::nodes::Classes;
-use shardgraph_line::{Config, Embedding, NodeLabels, Store, train};
+use shardgraph_line::{Config, Embedding, Line, NodeLabels, Selection, Store, train};
 
 use super::classify::{ClassFlags, ClassScores};
 use super::settings::SettingsArgs;
+use super::train::write_selection;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
@@ -66,7 +67,10 @@ struct Answer<'a> {
     auc_uniform_spread: f64,
     auc_degree_matched_spread: f64,
     degree_product: Auc,
+    common_neighbors: Auc,
     adamic_adar: Auc,
+    /// What held-back edges chose in each run; none where the settings hold as they are.
+    selections: Vec<Selection>,
     operator: &'static str,
     seconds: f64,
     /// Of the passes alone, as in `embed`.
@@ -106,21 +110,31 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| Classes::read(path, &labels);
     let classes = args.classes.as_ref().map(read).transpose()?;
     let mut show = Progress::new(&args.report, 1, "samples");
-    let scores = evaluate(&graph, &config, &eval, &device, &mut |progress| {
+    let mut step = |progress: shardgraph_line::Progress| {
         show.set_length(progress.n_samples);
         show.update(progress.samples, String::new);
-    })?;
+    };
+    let line = args.settings.selection(&config);
+    let line = line.map(|select| Line::new(config.clone()).selecting(select));
+    let (scores, selections) = match &line {
+        Some(line) => evaluate_line(&graph, line, &eval, &device, &mut step)?,
+        None => (
+            evaluate(&graph, &config, &eval, &device, &mut step)?,
+            Vec::new(),
+        ),
+    };
     drop(show);
     let by_class = match &classes {
         None => None,
         Some(classes) => {
-            let embedding = of_all_edges(&graph, labels, (&config, &eval), &device)?;
+            let embedding = of_all_edges(&graph, labels, (&config, line, &eval), &device)?;
             Some(args.class_flags.scores(&embedding, classes, config.seed)?)
         }
     };
     let (nodes, edges) = (graph.n_nodes(), graph.n_edges());
     let mut answer = answer((nodes, edges), &config, &eval, &scores, &origin);
     answer.nodes_by_class = by_class;
+    answer.selections = selections;
     args.report.answer(&answer)
 }
 
@@ -128,18 +142,17 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
 fn of_all_edges(
     graph: &Graph,
     labels: NodeLabels,
-    (config, eval): (&Config, &EvalConfig),
+    (config, line, eval): (&Config, Option<Line>, &EvalConfig),
     device: &Device,
 ) -> anyhow::Result<Embedding> {
     let n_nodes = graph.n_nodes();
-    let later = |u: u32| {
-        graph
-            .neighbors(u)
-            .iter()
-            .filter(move |&&v| u < v)
-            .map(move |&v| (u, v))
-    };
-    let edges: Vec<(u32, u32)> = (0..n_nodes).flat_map(later).collect();
+    let edges: Vec<(u32, u32)> = graph.edges().collect();
+    if let Some(line) = line {
+        let line = line.parts(eval.parts);
+        return Ok(line
+            .fit_edges(&edges, labels, device, &mut |_| {})?
+            .embedding);
+    }
     let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
     let store = Store::from_edges(n_nodes, &edges, n_parts, labels)?;
     Ok(train(&store, config, device, &mut |_| {})?.embedding)
@@ -176,7 +189,9 @@ fn answer<'a>(
         auc_uniform_spread: spread(&|run| run.embedding.uniform),
         auc_degree_matched_spread: spread(&|run| run.embedding.degree_matched),
         degree_product: both(&|run| run.degree_product),
+        common_neighbors: both(&|run| run.common_neighbors),
         adamic_adar: both(&|run| run.adamic_adar),
+        selections: Vec::new(),
         operator: "hadamard",
         seconds: seconds / runs.len() as f64,
         training_seconds: training_s / runs.len() as f64,
@@ -209,6 +224,7 @@ impl fmt::Display for Answer<'_> {
         for (name, auc) in [
             ("embedding", embedding),
             ("degree product", self.degree_product),
+            ("common neighbours", self.common_neighbors),
             ("Adamic-Adar", self.adamic_adar),
         ] {
             writeln!(
@@ -216,6 +232,9 @@ impl fmt::Display for Answer<'_> {
                 "{name:<20} {:<14.4} {:.4}",
                 auc.uniform, auc.degree_matched
             )?;
+        }
+        if let Some(selection) = self.selections.last() {
+            write_selection(f, selection)?;
         }
         writeln!(f, "runs {}", self.runs.len())?;
         writeln!(f, "nodes without a training edge {}", self.unseen_nodes)?;

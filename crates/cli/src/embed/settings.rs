@@ -5,8 +5,9 @@ use std::thread::available_parallelism;
 
 use clap::Args;
 use shardgraph_device::{Device, DeviceKind};
-use shardgraph_line::{Config, Mode, Optimiser, Order, Precision, Preset};
+use shardgraph_line::{Config, Mode, Optimiser, Order, Precision, Preset, SelectConfig};
 
+use crate::duration;
 use crate::exit::BadInput;
 use crate::settings_file::{SettingsFile, checked};
 
@@ -14,13 +15,14 @@ use crate::settings_file::{SettingsFile, checked};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct SettingsArgs {
-    /// First-order proximity, second-order, or both side by side [default: both]
+    /// First-order proximity, second-order, or both side by side; the default preset chooses among those named [default: both]
     #[arg(long, value_name = "1|2|both")]
     order: Option<Order>,
     /// Dimensions of an embedding: of each order [default: 128]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
-    /// Passes over the training data: as many samples as there are edges in each [default: 10]
+    /// Passes over the training data: as many samples as there are edges in each; the default preset takes at most as
+    /// many [default: 100; 10 with another preset]
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
     /// Negative samples for each positive one: at most 31 [default: 5]
@@ -58,9 +60,16 @@ pub(crate) struct SettingsArgs {
     /// Samples that a device works on at once, one in each queue or more [default: as many as it can]
     #[arg(long, value_name = "N")]
     edges_in_flight: Option<u32>,
-    /// Named settings: default, or paper (the learning rate of LINE's authors, 0.025)
-    #[arg(long, value_name = "default|paper", default_value = "default")]
+    /// Named settings: default (held-back edges choose orders and epochs), line (both orders, 10 epochs, nothing is
+    /// chosen), or paper (as line, with the learning rate of LINE's authors, 0.025)
+    #[arg(long, value_name = "default|line|paper", default_value = "default")]
     preset: Preset,
+    /// Longest time of a search: of the default preset's trials and training; a trial that would not end in time is left out
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds)]
+    time_limit: Option<f64>,
+    /// Share of the edges that the default preset holds back to choose by [default: 0.05]
+    #[arg(long, value_name = "SHARE")]
+    held_back: Option<f64>,
     /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608]
     #[arg(long, value_name = "N")]
     pub(crate) parts: Option<u32>,
@@ -79,6 +88,16 @@ impl SettingsArgs {
     /// The settings, checked.
     pub(crate) fn config(&self, seed: u64, device: &Device) -> anyhow::Result<Config> {
         self.check_device(device.kind())?;
+        if self.preset != Preset::Default {
+            let given = [
+                ("time-limit", self.time_limit.is_some()),
+                ("held-back", self.held_back.is_some()),
+            ];
+            if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+                let message = format!("--{flag} is for the default preset, which chooses");
+                return Err(BadInput(message).into());
+            }
+        }
         let base = Config {
             threads: available_parallelism().map_or(1, |n| usize::from(n).min(1024)),
             ..Config::preset(self.preset)
@@ -89,6 +108,30 @@ impl SettingsArgs {
             Some(file) => Ok(self.under_flags(over(&base, file)?, seed)),
         };
         checked(file.as_ref(), make, Config::check)
+    }
+
+    /// These flags for a run that cannot choose: the default preset becomes that of LINE.
+    pub(crate) fn without_choice(&self) -> SettingsArgs {
+        let preset = match self.preset {
+            Preset::Default => Preset::Line,
+            other => other,
+        };
+        SettingsArgs {
+            preset,
+            config: self.config.clone(),
+            ..*self
+        }
+    }
+
+    /// How settings are chosen, where the preset chooses.
+    pub(crate) fn selection(&self, config: &Config) -> Option<SelectConfig> {
+        let base = SelectConfig::default();
+        (self.preset == Preset::Default).then(|| SelectConfig {
+            held_back: self.held_back.unwrap_or(base.held_back),
+            most_epochs: config.epochs,
+            time_limit_s: self.time_limit,
+            ..base
+        })
     }
 
     /// Settings under the flags'.

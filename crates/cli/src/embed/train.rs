@@ -9,8 +9,8 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Config, DiskOptions, DiskRun, Schedule, Store, WorkTime, check_work_folder, train,
-    train_on_disk,
+    Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store, WorkTime,
+    check_work_folder, train, train_on_disk,
 };
 
 use super::import::{ImportFlags, KeptStore, kept, opened};
@@ -97,6 +97,8 @@ struct Answer<'a> {
     shared_by: u32,
     first_rate: f32,
     columns: usize,
+    /// What held-back edges chose; none where the settings hold as they are.
+    selection: Option<Selection>,
     samples: u64,
     seconds: f64,
     training_seconds: f64,
@@ -134,14 +136,25 @@ struct OnDisk {
 struct Took {
     samples: u64,
     seconds: f64,
+    training_s: f64,
     work: WorkTime,
+    columns: usize,
+    selection: Option<Selection>,
     disk: Option<OnDisk>,
 }
+
+/// Most edges of a graph whose settings are chosen: trials have them in memory, 40 bytes each.
+const MAX_CHOICE_EDGES: u64 = 1 << 24;
 
 /// Imports, trains, writes and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let device = args.settings.device()?;
-    let config = args.settings.config(args.graph.seed(), &device)?;
+    let line = args.settings.without_choice();
+    let settings = match args.disk.work {
+        Some(_) => &line,
+        None => &args.settings,
+    };
+    let config = settings.config(args.graph.seed(), &device)?;
     let form = checked_form(args)?;
     let options = args.disk.options(args.import.memory_limit, device.kind())?;
     let config = Config {
@@ -155,9 +168,19 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let (store, kept) = loaded(args, &config, form)?;
     let store = &store;
     let load_seconds = timer.elapsed_s();
-    let took = match &args.disk.work {
-        Some(work) => on_disk(args, (store, &config, &device), work, &options)?,
-        None => in_memory(args, (store, &config, &device), form)?,
+    let mut select = settings.selection(&config);
+    let mut config = config;
+    if select.is_some() && store.n_edges() > MAX_CHOICE_EDGES {
+        let why = "nothing is chosen for more than 16777216 edges: the settings are those of --preset line";
+        args.report.note(why);
+        select = None;
+        config = line.config(args.graph.seed(), &device)?;
+    }
+    let config = config;
+    let took = match (&args.disk.work, &select) {
+        (Some(work), _) => on_disk(args, (store, &config, &device), work, &options)?,
+        (None, Some(select)) => chosen(args, (store, &config, &device), select, form)?,
+        (None, None) => in_memory(args, (store, &config, &device), form)?,
     };
     args.report.note(&format!("wrote {}", args.out.display()));
     // The answer is there: a file that cannot be removed is no reason not to say so.
@@ -185,11 +208,12 @@ fn answer<'a>(
         parts: store.n_parts(),
         shared_by: sharing.shared_negatives,
         first_rate: config.first_rate(),
-        columns: config.columns(),
+        columns: took.columns,
+        selection: took.selection,
         samples: took.samples,
         seconds: took.seconds,
-        training_seconds: took.work.training_s,
-        samples_per_s: took.samples as f64 / took.work.training_s.max(1e-9),
+        training_seconds: took.training_s,
+        samples_per_s: took.samples as f64 / took.training_s.max(1e-9),
         device: device.kind().to_string(),
         preparation_seconds: took.work.preparation_s,
         update_seconds: took.work.update_s,
@@ -295,7 +319,33 @@ fn in_memory(
     Ok(Took {
         samples: trained.n_samples,
         seconds: trained.seconds,
+        training_s: trained.work.training_s,
         work: trained.work,
+        columns: config.columns(),
+        selection: None,
+        disk: None,
+    })
+}
+
+/// Chooses settings by held-back edges, then trains in memory.
+fn chosen(
+    args: &TrainArgs,
+    (store, config, device): (&Store, &Config, &Device),
+    select: &SelectConfig,
+    form: FileFormat,
+) -> anyhow::Result<Took> {
+    let mut show = Show::new(&args.report);
+    let line = Line::new(config.clone()).selecting(select.clone());
+    let fitted = line.fit_store(store, device, &mut |progress| show.step(progress))?;
+    drop(show);
+    formats::write(&args.out, &fitted.embedding, Some(form))?;
+    Ok(Took {
+        samples: fitted.n_samples,
+        seconds: fitted.seconds + fitted.selection.seconds,
+        training_s: fitted.work.training_s,
+        work: fitted.work,
+        columns: fitted.embedding.dim(),
+        selection: Some(fitted.selection),
         disk: None,
     })
 }
@@ -318,7 +368,10 @@ fn on_disk(
     Ok(Took {
         samples: trained.n_samples,
         seconds: trained.seconds,
+        training_s: trained.work.training_s,
         work: trained.work,
+        columns: config.columns(),
+        selection: None,
         disk: Some(OnDisk {
             groups: trained.disk.n_groups,
             loads: trained.disk.loads,
@@ -335,6 +388,41 @@ fn on_disk(
             resumed_samples: trained.resumed_samples,
         }),
     })
+}
+
+/// The trials, and what they chose.
+pub(super) fn write_selection(f: &mut fmt::Formatter<'_>, selection: &Selection) -> fmt::Result {
+    let shown = |components: &[shardgraph_line::Component]| {
+        let parts: Vec<String> = components.iter().map(ToString::to_string).collect();
+        parts.join(" + ")
+    };
+    let Some(auc) = selection.auc else {
+        let chosen = shown(&selection.components);
+        return writeln!(f, "too few edges to hold any back: {chosen}");
+    };
+    writeln!(
+        f,
+        "held-back edges {}: AUC against uniform, degree-matched pairs; row norm",
+        selection.held_back_edges
+    )?;
+    for trial in &selection.trials {
+        let name = shown(&trial.components);
+        let (uniform, matched) = (trial.auc.uniform, trial.auc.degree_matched);
+        writeln!(
+            f,
+            "  {name}: {uniform:.4}, {matched:.4}; {:.3}",
+            trial.row_norm
+        )?;
+    }
+    if selection.is_cut_short {
+        writeln!(f, "the time limit left trials out")?;
+    }
+    let chosen = shown(&selection.components);
+    writeln!(
+        f,
+        "chosen {chosen}: AUC {:.4}, {:.4}",
+        auc.uniform, auc.degree_matched
+    )
 }
 
 /// Progress in samples, whose number is known only once a run has begun.
@@ -361,7 +449,10 @@ impl fmt::Display for Answer<'_> {
         if let Some(mode) = self.config.mode {
             writeln!(f, "mode {mode}")?;
         }
-        writeln!(f, "learning rate {}", self.first_rate)?;
+        match &self.selection {
+            Some(selection) => write_selection(f, selection)?,
+            None => writeln!(f, "learning rate {}", self.first_rate)?,
+        }
         writeln!(f, "samples {}", self.samples)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "training seconds {:.6}", self.training_seconds)?;

@@ -9,6 +9,7 @@
 //! the degrees, and Adamic and Adar's count of common neighbours.
 
 mod baseline;
+mod judge;
 #[cfg(test)]
 mod naive;
 mod pairs;
@@ -18,13 +19,13 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Graph;
-use shardgraph_metrics::{Logistic, auc};
 use shardgraph_random::KeyedRng;
 
-pub use baseline::{adamic_adar, degree_product};
+pub use baseline::{adamic_adar, common_neighbors, degree_product};
+pub(crate) use judge::Judge;
 pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
 
-use crate::{Config, Embedding, Error, NodeLabels, Progress, Store, train};
+use crate::{Config, Embedding, Error, Line, NodeLabels, Progress, Selection, Store, train};
 
 /// How link prediction is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ pub struct RunScore {
     pub embedding: Auc,
     /// Of the product of the degrees in the edges that were trained on.
     pub degree_product: Auc,
+    /// Of the number of common neighbours over those edges.
+    pub common_neighbors: Auc,
     /// Of Adamic and Adar's score over those edges.
     pub adamic_adar: Auc,
     /// Samples of the training.
@@ -129,6 +132,37 @@ pub fn evaluate(
         })
     };
     all_runs(graph, config.seed, eval, &mut make)
+}
+
+/// As [`evaluate`], with settings that held-back edges of each split's training share choose; and
+/// the choice of each run.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_line(
+    graph: &Graph,
+    line: &Line,
+    eval: &EvalConfig,
+    device: &Device,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Vec<RunScore>, Vec<Selection>), Error> {
+    let n_nodes = graph.n_nodes();
+    let mut selections = Vec::new();
+    let mut make = |edges: &[(u32, u32)], seed: u64| {
+        let labels = NodeLabels::numbers(n_nodes);
+        let line = line.clone().seed(seed).parts(eval.parts);
+        let fitted = line.fit_edges(edges, labels, device, progress)?;
+        let choosing_s = fitted.selection.seconds;
+        selections.push(fitted.selection);
+        Ok(Made {
+            n_samples: fitted.n_samples,
+            seconds: fitted.seconds + choosing_s,
+            training_s: fitted.work.training_s,
+            embedding: fitted.embedding,
+        })
+    };
+    let scores = all_runs(graph, line.config().seed, eval, &mut make)?;
+    Ok((scores, selections))
 }
 
 /// What making rows may fail with.
@@ -235,56 +269,15 @@ fn one_run(
     let made = make(&split.train, seed)?;
     let known = Graph::from_edges(n_nodes, &split.train)?;
     let mut stream = KeyedRng::new(seed, "line pairs", 0);
-    let mut against = |others: Others| -> Result<[f64; 3], Error> {
-        let n_fitted = split.train.len().min(eval.fitted_edges);
-        // Drawn together, so that no pair is both fitted to and asked for.
-        let mut to_fit = others(graph, n_fitted + split.test.len(), &mut stream)?;
-        let to_test = to_fit.split_off(n_fitted);
-        let rows = &made.embedding;
-        let fitted = fit(rows, &split.train[..n_fitted], &to_fit, eval.l2);
-        let of = |score: &dyn Fn(u32, u32) -> f64| auc_of(score, &split.test, &to_test);
-        Ok([
-            of(&|u, v| fitted.score(&hadamard(rows, u, v))),
-            of(&|u, v| degree_product(&known, u, v)),
-            of(&|u, v| adamic_adar(&known, u, v)),
-        ])
-    };
-    let (uniform, matched) = (against(uniform_pairs)?, against(degree_matched_pairs)?);
-    let [embedding, degree_product, adamic_adar] = std::array::from_fn(|score| Auc {
-        uniform: uniform[score],
-        degree_matched: matched[score],
-    });
+    let judge = Judge::new(graph, &split, eval.fitted_edges, eval.l2, &mut stream)?;
     Ok(RunScore {
-        embedding,
-        degree_product,
-        adamic_adar,
+        embedding: judge.embedding(&made.embedding),
+        degree_product: judge.score(&|u, v| degree_product(&known, u, v)),
+        common_neighbors: judge.score(&|u, v| f64::from(common_neighbors(&known, u, v))),
+        adamic_adar: judge.score(&|u, v| adamic_adar(&known, u, v)),
         n_samples: made.n_samples,
         seconds: made.seconds,
         training_s: made.training_s,
         unseen_nodes: (0..n_nodes).filter(|&v| known.degree(v) == 0).count() as u32,
     })
-}
-
-/// Draws pairs that are no edges.
-type Others = fn(&Graph, usize, &mut KeyedRng) -> Result<Vec<(u32, u32)>, Error>;
-
-fn auc_of(score: &dyn Fn(u32, u32) -> f64, edges: &[(u32, u32)], others: &[(u32, u32)]) -> f64 {
-    let scores =
-        |pairs: &[(u32, u32)]| -> Vec<f64> { pairs.iter().map(|&(u, v)| score(u, v)).collect() };
-    auc(&scores(edges), &scores(others))
-}
-
-/// The products of the columns of two rows: the features of a pair.
-fn hadamard(embedding: &Embedding, u: u32, v: u32) -> Vec<f32> {
-    let columns = embedding.row(u).iter().zip(embedding.row(v));
-    columns.map(|(a, b)| a * b).collect()
-}
-
-fn fit(embedding: &Embedding, edges: &[(u32, u32)], others: &[(u32, u32)], l2: f64) -> Logistic {
-    let all = edges.iter().chain(others);
-    let features: Vec<f32> = all.flat_map(|&(u, v)| hadamard(embedding, u, v)).collect();
-    let labels: Vec<bool> = (0..edges.len() + others.len())
-        .map(|at| at < edges.len())
-        .collect();
-    Logistic::fit(&features, &labels, embedding.dim(), l2)
 }

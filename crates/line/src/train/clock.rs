@@ -19,6 +19,15 @@ pub struct WorkTime {
     pub training_s: f64,
 }
 
+impl WorkTime {
+    /// Adds the seconds of another run.
+    pub(crate) fn add(&mut self, other: WorkTime) {
+        self.preparation_s += other.preparation_s;
+        self.update_s += other.update_s;
+        self.training_s += other.training_s;
+    }
+}
+
 /// Sums behind [`WorkTime`], shared by threads.
 #[derive(Debug, Default)]
 pub(super) struct Clock {

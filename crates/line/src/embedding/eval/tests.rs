@@ -19,6 +19,7 @@ proptest! {
         let graph = random_graph(n_nodes, n_edges, seed);
         for u in 0..n_nodes {
             for v in 0..n_nodes {
+                prop_assert_eq!(common_neighbors(&graph, u, v), naive::common_neighbors(&graph, u, v));
                 let (found, expected) = (adamic_adar(&graph, u, v), naive::adamic_adar(&graph, u, v));
                 // A common neighbour of u and u may have degree 1, whose logarithm is 0.
                 prop_assert!(

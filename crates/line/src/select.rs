@@ -1,0 +1,366 @@
+//! Choice of orders, epochs and rates by edges that are held back, and training with what was chosen.
+//!
+//! ```text
+//! edges --split--> known edges --> trials of each order, rates and epochs ----------.
+//!            `---> held-back edges, pairs without an edge ---------------------------+--> AUC
+//!                                             the best trials --> train on all edges <'
+//! ```
+
+#[cfg(test)]
+mod tests;
+mod trials;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use shardgraph_device::{Device, Timer};
+use shardgraph_graph::Graph;
+
+use crate::embedding::eval::Auc;
+use crate::{Config, Embedding, Error, NodeLabels, Order, Progress, Store, WorkTime, train};
+use trials::Search;
+
+/// One table of an embedding, and how it is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Component {
+    /// First or second order.
+    pub order: Order,
+    /// Passes over the edges.
+    pub epochs: u32,
+    /// Learning rate at the start.
+    pub learning_rate: f32,
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match self.order {
+            Order::First => "1",
+            Order::Second => "2",
+            Order::Both => "both",
+        };
+        let Component {
+            epochs,
+            learning_rate,
+            ..
+        } = self;
+        write!(f, "order {order}, {epochs} epochs at {learning_rate}")
+    }
+}
+
+/// How settings are chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectConfig {
+    /// Share of the edges that is held back; default 0.05. Small graphs hold back up to four times
+    /// that, so that 1000 edges are there to decide.
+    pub held_back: f64,
+    /// Most passes over the edges that a trial takes; default 100.
+    pub most_epochs: u32,
+    /// Edges that a trial's regression is fitted to, and held-back edges that judge it, at most;
+    /// default 5000.
+    pub judged_edges: usize,
+    /// Seconds of the whole run, with the training at the end; default none. A trial that would
+    /// not end in time is left out, the first one is not.
+    pub time_limit_s: Option<f64>,
+}
+
+impl Default for SelectConfig {
+    fn default() -> SelectConfig {
+        SelectConfig {
+            held_back: 0.05,
+            most_epochs: 100,
+            judged_edges: 5000,
+            time_limit_s: None,
+        }
+    }
+}
+
+/// One training on the known edges, judged by those held back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Trial {
+    /// What was trained, side by side.
+    pub components: Vec<Component>,
+    /// Of the held-back edges.
+    pub auc: Auc,
+    /// Root of the mean square of the rows' lengths.
+    pub row_norm: f64,
+    /// Seconds of training and judging.
+    pub seconds: f64,
+}
+
+impl Trial {
+    /// The mean of both AUCs, by which trials are compared.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        0.5 * (self.auc.uniform + self.auc.degree_matched)
+    }
+}
+
+/// What held-back edges chose.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Selection {
+    /// Tables to train, side by side in this order.
+    pub components: Vec<Component>,
+    /// Of the best trial; none where the graph has too few edges to hold any back.
+    pub auc: Option<Auc>,
+    /// Edges that were held back.
+    pub held_back_edges: usize,
+    /// All trials in their order.
+    pub trials: Vec<Trial>,
+    /// True if the time limit left trials out.
+    pub is_cut_short: bool,
+    /// Seconds of all trials.
+    pub seconds: f64,
+}
+
+/// An embedding with settings that held-back edges chose.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Fitted {
+    /// `dim` columns for each component.
+    pub embedding: Embedding,
+    /// The choice and all trials.
+    pub selection: Selection,
+    /// Samples of the final training.
+    pub n_samples: u64,
+    /// Seconds of the final training.
+    pub seconds: f64,
+    /// Seconds of the final training by what they were spent on.
+    pub work: WorkTime,
+}
+
+/// LINE as an estimator: settings are chosen by held-back edges, then all edges are trained on.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_line::{Config, Line};
+///
+/// let karate = builtin::by_name("karate").unwrap();
+/// let config = Config { dim: 8, ..Config::default() };
+/// let fitted = Line::new(config).fit(&karate)?;
+/// assert_eq!(fitted.embedding.n_nodes(), 34);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    config: Config,
+    select: SelectConfig,
+    n_parts: Option<u32>,
+}
+
+impl Line {
+    /// An estimator; of `config`, epochs and rate are chosen by [`Line::fit`], and which of its
+    /// orders are in the embedding.
+    #[must_use]
+    pub fn new(config: Config) -> Line {
+        Line {
+            config,
+            select: SelectConfig::default(),
+            n_parts: None,
+        }
+    }
+
+    /// Another way to choose.
+    #[must_use]
+    pub fn selecting(self, select: SelectConfig) -> Line {
+        Line { select, ..self }
+    }
+
+    /// Another number of parts than [`Store::default_parts`].
+    #[must_use]
+    pub fn parts(self, n_parts: Option<u32>) -> Line {
+        Line { n_parts, ..self }
+    }
+
+    /// Another seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Line {
+        self.config.seed = seed;
+        self
+    }
+
+    /// The settings that trials start from.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Fits an undirected graph on the host; its nodes are called by their numbers.
+    ///
+    /// # Errors
+    /// As [`train`]; settings out of range.
+    /// # Determinism
+    /// As [`train`], unless there is a time limit.
+    pub fn fit(&self, graph: &Graph) -> Result<Fitted, Error> {
+        let labels = NodeLabels::numbers(graph.n_nodes());
+        let edges: Vec<(u32, u32)> = graph.edges().collect();
+        self.fit_edges(&edges, labels, &Device::host(), &mut |_| {})
+    }
+
+    /// As [`Line::fit`], from edges without directions, with labels and on a device.
+    ///
+    /// # Errors
+    /// As [`train`]; settings out of range.
+    /// # Determinism
+    /// As [`train`], unless there is a time limit.
+    pub fn fit_edges(
+        &self,
+        edges: &[(u32, u32)],
+        labels: NodeLabels,
+        device: &Device,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Fitted, Error> {
+        let n_nodes = labels.len() as u32;
+        let n_parts = self
+            .n_parts
+            .unwrap_or_else(|| Store::default_parts(n_nodes));
+        let store = Store::from_edges(n_nodes, edges, n_parts, labels)?;
+        self.fit_store(&store, device, progress)
+    }
+
+    /// As [`Line::fit`], of a store. Directions and weights count in the final training alone.
+    ///
+    /// # Errors
+    /// As [`train`]; settings out of range.
+    /// # Determinism
+    /// As [`train`], unless there is a time limit.
+    pub fn fit_store(
+        &self,
+        store: &Store,
+        device: &Device,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Fitted, Error> {
+        let graph = store.graph()?;
+        let trainer = Trainer {
+            config: &self.config,
+            n_parts: store.n_parts(),
+            device,
+        };
+        let selection = select(&graph, &trainer, &self.select, progress)?;
+        let timer = Timer::wall();
+        let (mut n_samples, mut work) = (0, WorkTime::default());
+        let mut joined: Option<Embedding> = None;
+        for component in &selection.components {
+            let trained = train(store, &trainer.settings(*component), device, progress)?;
+            n_samples += trained.n_samples;
+            work.add(trained.work);
+            let labels = store.labels()?.clone();
+            let rows = Embedding::new(self.config.dim, trained.embedding.into_values(), labels)?;
+            joined = Some(match joined {
+                None => rows,
+                Some(first) => first.join(&rows)?,
+            });
+        }
+        let nothing = || Error::graph("no order was chosen".to_owned());
+        Ok(Fitted {
+            embedding: joined.ok_or_else(nothing)?,
+            selection,
+            n_samples,
+            seconds: timer.elapsed_s(),
+            work,
+        })
+    }
+}
+
+/// What all trials share.
+struct Trainer<'t> {
+    config: &'t Config,
+    n_parts: u32,
+    device: &'t Device,
+}
+
+impl Trainer<'_> {
+    /// The settings of one table.
+    fn settings(&self, component: Component) -> Config {
+        Config {
+            order: component.order,
+            epochs: component.epochs,
+            learning_rate: Some(component.learning_rate),
+            ..self.config.clone()
+        }
+    }
+
+    /// Trains one table on the edges of a graph.
+    fn train(
+        &self,
+        component: Component,
+        graph: &Graph,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Embedding, Error> {
+        let edges: Vec<(u32, u32)> = graph.edges().collect();
+        let labels = NodeLabels::numbers(graph.n_nodes());
+        let store = Store::from_edges(graph.n_nodes(), &edges, self.n_parts, labels)?;
+        let trained = train(&store, &self.settings(component), self.device, progress)?;
+        Ok(trained.embedding)
+    }
+}
+
+/// Chooses orders, epochs and rates by edges that are held back.
+///
+/// For each order the epochs double while the held-back edges are told apart better. Then the
+/// tables of both orders are put side by side, if that is better still. A graph with too few edges
+/// to hold any back gets the settings as they are, with `most_epochs`.
+fn select(
+    graph: &Graph,
+    trainer: &Trainer<'_>,
+    select: &SelectConfig,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Selection, Error> {
+    check(select)?;
+    let timer = Timer::wall();
+    let config = trainer.config;
+    let orders: Vec<Order> = config
+        .order
+        .each()
+        .iter()
+        .rev()
+        .copied()
+        .map(Order::one)
+        .collect();
+    let Some(sample) = trials::hold_back(graph, select, config.seed)? else {
+        let epochs = select.most_epochs;
+        let settings = Config {
+            epochs,
+            ..config.clone()
+        };
+        let component = |order| Component {
+            order,
+            epochs,
+            learning_rate: settings.first_rate(),
+        };
+        return Ok(Selection {
+            components: orders.into_iter().map(component).collect(),
+            auc: None,
+            held_back_edges: 0,
+            trials: Vec::new(),
+            is_cut_short: false,
+            seconds: timer.elapsed_s(),
+        });
+    };
+    let mut search = Search::new(graph, &sample, trainer, select)?;
+    for order in orders {
+        search.climb(order, &timer, progress)?;
+    }
+    search.join(&timer)?;
+    Ok(search.finish(timer.elapsed_s()))
+}
+
+fn check(select: &SelectConfig) -> Result<(), Error> {
+    if !(select.held_back > 0.0 && select.held_back <= 0.5) {
+        let expected = "a share above 0, at most 0.5";
+        return Err(Error::setting("held_back", select.held_back, expected));
+    }
+    if select.most_epochs == 0 {
+        return Err(Error::setting("epochs", 0, "1 or more"));
+    }
+    if select.judged_edges == 0 {
+        return Err(Error::setting("judged_edges", 0, "1 or more"));
+    }
+    match select.time_limit_s {
+        Some(limit) if limit.is_nan() || limit <= 0.0 => {
+            Err(Error::setting("time_limit", limit, "seconds above 0"))
+        }
+        _ => Ok(()),
+    }
+}

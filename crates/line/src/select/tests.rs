@@ -1,0 +1,164 @@
+//! Selection: more budget is never worse for the held-back edges, and the final training is that of
+//! the chosen settings.
+
+use super::*;
+use proptest::prelude::*;
+use shardgraph_random::KeyedRng;
+
+/// Blocks of 20 nodes with edges inside of them alone.
+fn blocks(n_blocks: u32, n_edges: usize, seed: u64) -> Graph {
+    let mut stream = KeyedRng::new(seed, "select test", 0);
+    let edges: Vec<(u32, u32)> = (0..n_edges)
+        .map(|_| {
+            let block = 20 * stream.below_u32(n_blocks);
+            (block + stream.below_u32(20), block + stream.below_u32(20))
+        })
+        .collect();
+    Graph::from_edges(20 * n_blocks, &edges).unwrap()
+}
+
+fn line(most_epochs: u32, seed: u64) -> Line {
+    let config = Config {
+        dim: 4,
+        seed,
+        ..Config::default()
+    };
+    Line::new(config).selecting(SelectConfig {
+        most_epochs,
+        ..SelectConfig::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn more_epochs_are_never_worse_for_the_held_back_edges(
+        n_blocks in 3u32..6, n_edges in 150usize..400, seed in 0u64..50, most in 5u32..30,
+    ) {
+        let graph = blocks(n_blocks, n_edges, seed);
+        let best = |most_epochs| {
+            let selection = line(most_epochs, seed).fit(&graph).unwrap().selection;
+            let singles = selection.trials.iter().filter(|trial| trial.components.len() == 1);
+            let best = singles.map(Trial::score).fold(0.0, f64::max);
+            let mut trials = selection.trials.iter();
+            let chosen = trials.find(|trial| trial.components == selection.components);
+            (best, chosen.unwrap().score())
+        };
+        let ((few, chosen), (many, _)) = (best(most), best(3 * most));
+        prop_assert!(many >= few && chosen >= few, "{} {} {}", few, many, chosen);
+    }
+}
+
+#[test]
+fn what_is_chosen_is_what_is_trained() {
+    let graph = blocks(4, 600, 1);
+    let edges: Vec<(u32, u32)> = graph.edges().collect();
+    let parts = Store::default_parts(80);
+    let store = Store::from_edges(80, &edges, parts, NodeLabels::numbers(80)).unwrap();
+    for order in [Order::First, Order::Second] {
+        let config = Config {
+            order,
+            dim: 4,
+            ..Config::default()
+        };
+        let fitted = Line::new(config.clone()).fit(&graph).unwrap();
+        let [component] = fitted.selection.components[..] else {
+            panic!("{:?}", fitted.selection);
+        };
+        assert_eq!(component.order, order);
+        let config = Config {
+            epochs: component.epochs,
+            learning_rate: Some(component.learning_rate),
+            ..config
+        };
+        let trained = train(&store, &config, &Device::host(), &mut |_| {}).unwrap();
+        assert_eq!(fitted.embedding, trained.embedding);
+    }
+}
+
+#[test]
+fn threads_change_no_choice_and_no_bit() {
+    let graph = blocks(5, 500, 2);
+    let fit = |threads| {
+        let config = Config {
+            dim: 4,
+            threads,
+            ..Config::default()
+        };
+        let fitted = Line::new(config).parts(Some(4)).fit(&graph).unwrap();
+        (fitted.selection.components, fitted.embedding)
+    };
+    assert_eq!(fit(1), fit(3));
+}
+
+#[test]
+fn a_graph_with_few_edges_is_trained_on_without_a_choice() {
+    let graph = Graph::from_edges(5, &[(0, 1), (1, 2), (3, 4)]).unwrap();
+    let fitted = line(7, 1).fit(&graph).unwrap();
+    assert_eq!(
+        (fitted.selection.auc, fitted.selection.trials.len()),
+        (None, 0)
+    );
+    assert_eq!(fitted.n_samples, 2 * 21);
+    let complete: Vec<(u32, u32)> = (0..12).flat_map(|u| (0..u).map(move |v| (u, v))).collect();
+    let complete = Graph::from_edges(12, &complete).unwrap();
+    assert_eq!(line(7, 1).fit(&complete).unwrap().selection.auc, None);
+}
+
+#[test]
+fn a_time_limit_leaves_trials_out_and_keeps_the_first() {
+    let graph = blocks(4, 300, 1);
+    let select = SelectConfig {
+        time_limit_s: Some(1e-9),
+        ..SelectConfig::default()
+    };
+    let selection = line(50, 1).selecting(select).fit(&graph).unwrap().selection;
+    assert!(
+        selection.is_cut_short && selection.trials.len() == 1,
+        "{selection:?}"
+    );
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let graph = blocks(3, 100, 1);
+    let base = SelectConfig::default;
+    for (select, reason) in [
+        (
+            SelectConfig {
+                held_back: 0.0,
+                ..base()
+            },
+            "held_back = 0",
+        ),
+        (
+            SelectConfig {
+                most_epochs: 0,
+                ..base()
+            },
+            "epochs = 0",
+        ),
+        (
+            SelectConfig {
+                judged_edges: 0,
+                ..base()
+            },
+            "judged_edges = 0",
+        ),
+        (
+            SelectConfig {
+                time_limit_s: Some(f64::NAN),
+                ..base()
+            },
+            "time_limit = NaN",
+        ),
+    ] {
+        let error = line(5, 1)
+            .selecting(select)
+            .fit(&graph)
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with(reason), "{error}");
+    }
+}
