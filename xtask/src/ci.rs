@@ -26,7 +26,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STAGES: [Stage; 15] = [
+const STAGES: [Stage; 16] = [
     Stage {
         name: "fmt",
         what: "formatting",
@@ -97,6 +97,11 @@ const STAGES: [Stage; 15] = [
         name: "first-command",
         what: "the README's first command",
         run: stages::first_command,
+    },
+    Stage {
+        name: "python",
+        what: "the Python package: wheel, types, NetworkX's own tests",
+        run: stages::python_stage,
     },
     Stage {
         name: "bench-test",

@@ -17,6 +17,7 @@ mod mpi_shim;
 mod package;
 mod process;
 mod project;
+mod python;
 mod report;
 mod sbom;
 mod test_log;
@@ -28,7 +29,7 @@ use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 /// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 9] = [
+pub(crate) const COMMANDS: [(&str, &str); 10] = [
     (
         "ci",
         "run every check, cheapest first [--only STAGE]... [--list]",
@@ -52,6 +53,10 @@ pub(crate) const COMMANDS: [(&str, &str); 9] = [
     (
         "bundle",
         "pack programs, kernels and a run script for a machine with a GPU and no Rust",
+    ),
+    (
+        "python",
+        "build the wheel in a fresh environment under target/ and run the Python package's checks",
     ),
     (
         "sbom",
@@ -98,6 +103,7 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
         "bench" | "repro" => bench::run(command, args),
         "mpi-shim" => mpi_shim::run(args),
         "bundle" => bundle::run(args),
+        "python" => python::run(args),
         "sbom" => sbom::run(args),
         "report" => report::run(args),
         other => bail!("no command {other:?}\n{}", usage()),

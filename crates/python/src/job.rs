@@ -68,12 +68,18 @@ where
             }
         }
     })?;
-    let interrupted = raised.is_some();
-    if let Some(error) = raised.filter(|error| !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
-        return Err(error);
+    match (finish(py, outcome), raised) {
+        (Ok(value), None) => Ok(Done {
+            value,
+            interrupted: false,
+        }),
+        (Ok(value), Some(error)) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(Done {
+            value,
+            interrupted: true,
+        }),
+        // Work that ends without an answer because of a signal: the signal is the reason.
+        (_, Some(error)) | (Err(error), None) => Err(error),
     }
-    let value = finish(py, outcome)?;
-    Ok(Done { value, interrupted })
 }
 
 /// Short work without the GIL, on this thread.

@@ -6,11 +6,13 @@
 mod brkga;
 mod errors;
 mod graph;
+mod gym;
 mod job;
 mod line;
 mod place;
 mod rgcn;
 mod solve;
+mod train;
 
 use pyo3::prelude::*;
 
@@ -25,5 +27,8 @@ fn _shardgraph(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rgcn::NativeTriples>()?;
     module.add_class::<place::NativeCostGraph>()?;
     module.add_function(wrap_pyfunction!(place::plan, module)?)?;
+    module.add_class::<gym::NativeCartPoles>()?;
+    module.add_class::<gym::NativeEpisode>()?;
+    module.add_function(wrap_pyfunction!(train::train, module)?)?;
     Ok(())
 }

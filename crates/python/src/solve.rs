@@ -1,5 +1,6 @@
 //! Graph problems: the best of policy, greedy algorithms, reductions and search, as `shardgraph solve` finds it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,6 +33,7 @@ pub(crate) struct Request {
     steps: Option<u64>,
     seed: u64,
     threads: u32,
+    model: Option<PathBuf>,
 }
 
 /// An answer before it becomes a Python object.
@@ -154,9 +156,14 @@ fn unweighted(
             "method `{method}`: expected best, policy, greedy, search or exact"
         ))));
     }
-    let policy = match has_policy {
-        true => Some(TrainedPolicy::shipped_for(problem)?),
-        false => None,
+    let policy = match (has_policy, &request.model) {
+        (false, _) => None,
+        (true, None) => Some(TrainedPolicy::shipped_for(problem)?),
+        (true, Some(path)) => {
+            let policy = TrainedPolicy::read(path)?;
+            policy.check_problem(problem)?;
+            Some(policy)
+        }
     };
     let has_own_limit = request.time_limit.is_some() || matches!(method, "exact" | "policy");
     let options = BestOptions {

@@ -24,3 +24,17 @@ def binary():
     if not path:
         pytest.skip("SKIPPED: SHARDGRAPH_BINARY names no shardgraph command")
     return path
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The lines that `cargo xtask ci` counts."""
+    stats = terminalreporter.stats
+    for report in stats.get("skipped", []):
+        terminalreporter.write_line(
+            f"SKIPPED: {report.longrepr[2].removeprefix('Skipped: ').removeprefix('SKIPPED: ')}"
+        )
+    passed, failed = len(stats.get("passed", [])), len(stats.get("failed", []) + stats.get("error", []))
+    word = "FAILED" if failed else "ok"
+    terminalreporter.write_line(
+        f"test result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured"
+    )

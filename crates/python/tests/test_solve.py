@@ -53,8 +53,12 @@ def test_small_graphs_are_solved_to_the_optimum(problem, seed):
     found = PROBLEMS[problem](graph, steps=2000)
     assert found.objective == brute_force(graph, problem) and found.optimal and found.bound == found.objective
     found.verify()
-    assert found.mask.sum() == len(found) and list(found) == found.nodes.tolist() == np.asarray(found).tolist()
-    assert found.nodes.dtype == np.int64 and "<table>" in found._repr_html_() and found.labels() == list(found)
+    assert (
+        found.mask.sum() == len(found) and list(found) == found.nodes.tolist() == np.asarray(found).tolist()
+    )
+    assert (
+        found.nodes.dtype == np.int64 and "<table>" in found._repr_html_() and found.labels() == list(found)
+    )
     assert found.nodes[0] in found and -1 not in found
 
 

@@ -9,6 +9,7 @@ use super::Outcome;
 use crate::kernels::{self, Built};
 use crate::process::{self, cargo};
 use crate::project::{self, Project};
+use crate::python::{self, Checked};
 use crate::test_log::TestLog;
 use crate::{package, tidy};
 
@@ -154,6 +155,13 @@ pub(super) fn first_command(_: &mut TestLog) -> Result<Outcome> {
         "no line of the answer says `verified yes`"
     );
     Ok(Outcome::Passed)
+}
+
+pub(super) fn python_stage(log: &mut TestLog) -> Result<Outcome> {
+    Ok(match python::check(log)? {
+        Checked::Done => Outcome::Passed,
+        Checked::Skipped(why) => Outcome::Skipped(why),
+    })
 }
 
 fn says_verified(answer: &str) -> bool {

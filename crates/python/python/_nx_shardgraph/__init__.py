@@ -9,11 +9,17 @@ _SEED = {"seed : int, optional (default: 1)": "The seed of the search."}
 _BEST = "The best of a trained policy, greedy algorithms, exact reductions and search."
 
 _FUNCTIONS = {
-    "clique_removal": ("The independent set is the best that the search finds; greedy cliques part the nodes.", _SEED),
+    "clique_removal": (
+        "The independent set is the best that the search finds; greedy cliques part the nodes.",
+        _SEED,
+    ),
     "dominating_set": (_BEST, _SEED),
     "large_clique_size": (_BEST, _SEED),
     "max_clique": (_BEST, _SEED),
-    "max_weight_clique": ("Branch and bound; NotImplementedError where the time ends before the proof.", _SEED),
+    "max_weight_clique": (
+        "Branch and bound; NotImplementedError where the time ends before the proof.",
+        _SEED,
+    ),
     "maximal_independent_set": ("A set as large as the search finds, in an order that `seed` draws.", {}),
     "maximum_independent_set": (_BEST, _SEED),
     "min_weighted_dominating_set": (f"{_BEST} Without node weights.", _SEED),

@@ -8,6 +8,7 @@
 """
 
 from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from ._errors import CapacityError, ReadError
 from ._graph import Graph, Reading, from_networkx, from_pyg, generate, read, write
@@ -22,12 +23,14 @@ from ._solve import (
     min_vertex_cover,
     solve,
 )
+from ._train import Run, train
 
 __all__ = [
     "CapacityError",
     "Graph",
     "ReadError",
     "Reading",
+    "Run",
     "Solution",
     "Stage",
     "__version__",
@@ -41,17 +44,18 @@ __all__ = [
     "min_vertex_cover",
     "read",
     "solve",
+    "train",
     "write",
 ]
 
-_SUBMODULES = ("brkga", "embed", "networkx", "place", "relational")
+_SUBMODULES = ("brkga", "embed", "gym", "networkx", "place", "relational")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return _import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*__all__, *_SUBMODULES])

@@ -7,12 +7,12 @@ class ReadError(ValueError):
     ``path`` is the file and ``line`` the line, counted from 1; 0 where no line is meant.
     """
 
-    def __init__(self, message, path="", line=0):
+    def __init__(self, message: str, path: str = "", line: int = 0) -> None:
         super().__init__(message)
         self.path = path
         self.line = line
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type, tuple[str, str, int]]:
         return ReadError, (self.args[0], self.path, self.line)
 
 

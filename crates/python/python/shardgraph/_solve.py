@@ -1,12 +1,20 @@
 """The five graph problems and their answers."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _shardgraph
 from ._graph import Graph
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 _METHODS = ("best", "policy", "greedy", "search", "exact")
 
@@ -29,7 +37,7 @@ class Solution:
     """
 
     problem: str
-    nodes: np.ndarray
+    nodes: NDArray[np.int64]
     objective: float
     bound: float | None
     optimal: bool
@@ -38,20 +46,20 @@ class Solution:
     interrupted: bool
     seed: int
     _graph: Graph = field(repr=False)
-    _weights: np.ndarray | None = field(default=None, repr=False)
+    _weights: NDArray[np.uint32] | None = field(default=None, repr=False)
 
     @property
-    def mask(self):
+    def mask(self) -> NDArray[np.bool_]:
         """A flag for each node of the graph, bool of shape [n_nodes]."""
         mask = np.zeros(self._graph.n_nodes, dtype=bool)
         mask[self.nodes] = True
         return mask
 
-    def labels(self):
+    def labels(self) -> list[Any]:
         """The nodes by their names in the file or in networkx."""
         return self._graph.labels(self.nodes)
 
-    def verify(self, graph=None):
+    def verify(self, graph: Graph | None = None) -> None:
         """Checks the answer on the graph again; raises where it is none."""
         objective = _shardgraph.evaluate((graph or self._graph)._native, self.problem, self.nodes)
         if self._weights is not None:
@@ -59,22 +67,23 @@ class Solution:
         if objective != self.objective:
             raise RuntimeError(f"objective {self.objective} is {objective} by the check, please report this")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.nodes)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(self.nodes.tolist())
 
-    def __contains__(self, node):
+    def __contains__(self, node: int) -> bool:
         i = np.searchsorted(self.nodes, node)
-        return i < len(self.nodes) and bool(self.nodes[i] == node)
+        return bool(i < len(self.nodes) and self.nodes[i] == node)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.nodes, dtype=dtype, copy=True if copy is None else copy)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(s.name)}</td><td>{s.objective:g}</td><td>{s.seconds:.3f}</td></tr>" for s in self.stages
+            f"<tr><td>{escape(s.name)}</td><td>{s.objective:g}</td><td>{s.seconds:.3f}</td></tr>"
+            for s in self.stages
         )
         bound = "unknown" if self.bound is None else f"{self.bound:g}"
         state = "optimal" if self.optimal else f"bound {bound}"
@@ -84,7 +93,7 @@ class Solution:
         )
 
 
-def _node_weights(weights, graph):
+def _node_weights(weights: ArrayLike, graph: Graph) -> NDArray[np.uint32]:
     array = np.asarray(weights)
     if array.shape != (graph.n_nodes,):
         raise ValueError(f"weights have shape {array.shape}: expected one weight a node, ({graph.n_nodes},)")
@@ -95,12 +104,24 @@ def _node_weights(weights, graph):
     return np.ascontiguousarray(array, dtype=np.uint32)
 
 
-def solve(graph, problem, *, weights=None, method="best", time_limit=None, steps=None, seed=1, threads=1):
+def solve(
+    graph: Graph,
+    problem: str,
+    *,
+    weights: ArrayLike | None = None,
+    method: str = "best",
+    time_limit: float | None = None,
+    steps: int | None = None,
+    seed: int = 1,
+    threads: int = 1,
+    model: str | os.PathLike[str] | None = None,
+) -> Solution:
     """The best checked answer to a problem: mvc, mis, clique, cut or dominating-set.
 
     :param weights: a whole number for each node; of mvc, mis and clique.
     :param method: best (all of them), policy, greedy, search or exact.
     :param time_limit: seconds of the whole search; by default 1 beyond the reductions.
+    :param model: a policy file of :func:`shardgraph.train`, or the name of a shipped one.
     :param steps: steps of local search in place of a time: one seed, one answer on every machine.
     """
     if not isinstance(graph, Graph):
@@ -115,15 +136,21 @@ def solve(graph, problem, *, weights=None, method="best", time_limit=None, steps
         raise ValueError(f"steps = {steps}: expected a number from 0")
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed = {seed}: expected a number from 0 to 2**64 - 1")
-    if weights is not None:
-        weights = _node_weights(weights, graph)
-    request = {"method": method, "time_limit": time_limit, "steps": steps, "seed": seed, "threads": threads}
-    found = _shardgraph.solve(graph._native, problem, weights, request)
+    whole = None if weights is None else _node_weights(weights, graph)
+    request = {
+        "method": method,
+        "time_limit": time_limit,
+        "steps": steps,
+        "seed": seed,
+        "threads": threads,
+        "model": None if model is None else os.fspath(model),
+    }
+    found = _shardgraph.solve(graph._native, problem, whole, request)
     found["stages"] = [Stage(*stage) for stage in found["stages"]]
-    return Solution(problem=problem, seed=seed, _graph=graph, _weights=weights, **found)
+    return Solution(problem=problem, seed=seed, _graph=graph, _weights=whole, **found)
 
 
-def min_vertex_cover(graph, **options):
+def min_vertex_cover(graph: Graph, **options: Any) -> Solution:
     """A small set of nodes with an end of every edge; options as :func:`solve`.
 
     >>> import shardgraph
@@ -133,7 +160,7 @@ def min_vertex_cover(graph, **options):
     return solve(graph, "mvc", **options)
 
 
-def max_independent_set(graph, **options):
+def max_independent_set(graph: Graph, **options: Any) -> Solution:
     """A large set of nodes without an edge between two of them; options as :func:`solve`.
 
     >>> import shardgraph
@@ -143,7 +170,7 @@ def max_independent_set(graph, **options):
     return solve(graph, "mis", **options)
 
 
-def max_clique(graph, **options):
+def max_clique(graph: Graph, **options: Any) -> Solution:
     """A large set of nodes that are all joined; options as :func:`solve`.
 
     >>> import shardgraph
@@ -153,7 +180,7 @@ def max_clique(graph, **options):
     return solve(graph, "clique", **options)
 
 
-def max_cut(graph, **options):
+def max_cut(graph: Graph, **options: Any) -> Solution:
     """One side of a heavy cut, by the graph's edge weights; options as :func:`solve`.
 
     >>> import shardgraph
@@ -163,7 +190,7 @@ def max_cut(graph, **options):
     return solve(graph, "cut", **options)
 
 
-def min_dominating_set(graph, **options):
+def min_dominating_set(graph: Graph, **options: Any) -> Solution:
     """A small set of nodes that all others are next to; options as :func:`solve`.
 
     >>> import shardgraph

@@ -6,11 +6,18 @@
 True
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _shardgraph
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["minimize"]
 
@@ -22,13 +29,13 @@ _MESSAGES = {
 }
 
 
-class _Result(dict):
+class _Result(dict[str, Any]):
     """What scipy's OptimizeResult is, where scipy is not installed."""
 
     __getattr__ = dict.__getitem__
 
 
-def _result(values):
+def _result(values: dict[str, Any]) -> Any:
     try:
         from scipy.optimize import OptimizeResult
     except ImportError:
@@ -37,21 +44,21 @@ def _result(values):
 
 
 def minimize(
-    decode,
-    n_keys,
+    decode: Callable[[NDArray[np.float64]], ArrayLike],
+    n_keys: int,
     *,
-    population=256,
-    elites=0.2,
-    mutants=0.15,
-    bias=0.7,
-    x0=None,
-    maxiter=100,
-    maxfun=None,
-    stall=0,
-    seed=1,
-    vectorized=True,
-    callback=None,
-):
+    population: int = 256,
+    elites: float = 0.2,
+    mutants: float = 0.15,
+    bias: float = 0.7,
+    x0: ArrayLike | None = None,
+    maxiter: int = 100,
+    maxfun: int | None = None,
+    stall: int = 0,
+    seed: int = 1,
+    vectorized: bool = True,
+    callback: Callable[[NDArray[np.float64], float], object] | None = None,
+) -> Any:
     """The smallest value of ``decode`` that a genetic algorithm over keys of [0, 1) finds.
 
     ``decode`` takes float64 keys of shape [P, n_keys] and returns [P] values, one call a generation; with
@@ -63,7 +70,9 @@ def minimize(
     :returns: a scipy OptimizeResult: x, fun, nfev, nit, success, message, history.
     """
     if population < 2 or maxiter < 1 or n_keys < 1:
-        raise ValueError(f"population = {population}, maxiter = {maxiter}, n_keys = {n_keys}: expected 2, 1, 1 or more")
+        raise ValueError(
+            f"population = {population}, maxiter = {maxiter}, n_keys = {n_keys}: expected 2, 1, 1 or more"
+        )
     n_elites = max(1, round(elites * population)) if elites < 1 else int(elites)
     n_mutants = round(mutants * population) if mutants < 1 else int(mutants)
     evaluations = population + (maxiter - 1) * (population - n_elites)
@@ -80,8 +89,8 @@ def minimize(
     if starts is not None and starts.shape[1] != n_keys:
         raise ValueError(f"x0 has shape {starts.shape}: expected rows of {n_keys} keys")
 
-    def values(keys):
-        found = decode(keys) if vectorized else [decode(row) for row in keys]
+    def values(keys: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: Any = decode(keys) if vectorized else [decode(row) for row in keys]
         return np.ascontiguousarray(found, dtype=np.float64)
 
     found = _shardgraph.minimize(values, n_keys, json.dumps(config), starts, callback)

@@ -6,11 +6,19 @@
 14
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
 import networkx as nx
 import numpy as np
 
 from ._graph import Graph
 from ._solve import solve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["BackendGraph", "BackendInterface"]
 
@@ -22,38 +30,43 @@ class BackendGraph:
 
     __networkx_backend__ = "shardgraph"
 
-    def __init__(self, graph, edge_attrs=None, node_attrs=None):
-        self._directed, self._multi = graph.is_directed(), graph.is_multigraph()
-        self.edge_weights = {name: _edge_values(graph, name, default) for name, default in (edge_attrs or {}).items()}
+    def __init__(
+        self, graph: Any, edge_attrs: dict[str, Any] | None = None, node_attrs: dict[str, Any] | None = None
+    ) -> None:
+        self._directed, self._multi = bool(graph.is_directed()), bool(graph.is_multigraph())
+        self.edge_weights = {
+            name: _edge_values(graph, name, default) for name, default in (edge_attrs or {}).items()
+        }
         self.node_weights = {
             name: [data.get(name, default) for _, data in graph.nodes(data=True)]
             for name, default in (node_attrs or {}).items()
         }
-        self.graph = Graph.from_networkx(graph)
-        self.nodes = self.graph._nodes
+        self.graph, self.nodes = Graph.from_networkx(graph), list(graph)
         self.index = {node: i for i, node in enumerate(self.nodes)}
         self.loops = [self.index[node] for node in nx.nodes_with_selfloops(graph)]
 
-    def is_directed(self):
+    def is_directed(self) -> bool:
         """Whether the NetworkX graph was."""
         return self._directed
 
-    def is_multigraph(self):
+    def is_multigraph(self) -> bool:
         """Whether the NetworkX graph was."""
         return self._multi
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.nodes)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.nodes)
 
-    def set_of(self, ids):
+    def set_of(self, ids: Iterable[int]) -> set[Any]:
         """The NetworkX nodes of these ids."""
         return {self.nodes[i] for i in ids}
 
 
-def _edge_values(graph, name, default):
+def _edge_values(
+    graph: Any, name: str, default: Any
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
     """Ends and values of all edges: ids, ids, and the attribute as NetworkX would sum it."""
     index = {node: i for i, node in enumerate(graph)}
     edges = list(graph.edges(data=name, default=default))
@@ -62,7 +75,7 @@ def _edge_values(graph, name, default):
     return src, dst, np.asarray([value for _, _, value in edges])
 
 
-def _whole_weights(values):
+def _whole_weights(values: list[Any]) -> NDArray[np.uint32] | str:
     """Node weights as an array, or why they are none."""
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -72,7 +85,7 @@ def _whole_weights(values):
     return array.astype(np.uint32) if sound else _WHOLE
 
 
-def _nodes_or(graph, name, default):
+def _nodes_or(graph: Any, name: str, default: Any) -> list[Any]:
     """The node attribute; of a NetworkX graph too."""
     if isinstance(graph, BackendGraph):
         values = graph.node_weights.get(name, [None] * len(graph))
@@ -81,13 +94,22 @@ def _nodes_or(graph, name, default):
     return [default if value is None else value for value in values]
 
 
-def _limits(time_limit, steps, threads):
+def _limits(time_limit: float | None, steps: int | None, threads: int) -> dict[str, Any]:
     return {"time_limit": time_limit, "steps": steps, "threads": threads}
 
 
-def min_weighted_vertex_cover(G, weight=None, *, time_limit=None, steps=None, threads=1, seed=1):
+def min_weighted_vertex_cover(
+    G: BackendGraph,
+    weight: str | None = None,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> set[Any]:
     """A light vertex cover, as networkx.approximation.min_weighted_vertex_cover."""
-    graph, weights = G.graph, None
+    graph = G.graph
+    weights: NDArray[np.uint32] | str | None = None
     if weight is not None:
         weights = _whole_weights(_nodes_or(G, weight, 1))
         if isinstance(weights, str):
@@ -103,32 +125,60 @@ def min_weighted_vertex_cover(G, weight=None, *, time_limit=None, steps=None, th
     return G.set_of(found) | G.set_of(G.loops)
 
 
-def maximum_independent_set(G, *, time_limit=None, steps=None, threads=1, seed=1):
+def maximum_independent_set(
+    G: BackendGraph,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> set[Any]:
     """A large independent set, as networkx.approximation.maximum_independent_set."""
     return G.set_of(solve(G.graph, "mis", seed=seed, **_limits(time_limit, steps, threads)))
 
 
-def max_clique(G, *, time_limit=None, steps=None, threads=1, seed=1):
+def max_clique(
+    G: BackendGraph,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> set[Any]:
     """A large clique, as networkx.approximation.max_clique."""
     return G.set_of(solve(G.graph, "clique", seed=seed, **_limits(time_limit, steps, threads)))
 
 
-def large_clique_size(G, *, time_limit=None, steps=None, threads=1, seed=1):
+def large_clique_size(
+    G: BackendGraph,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> int:
     """The size of a large clique, as networkx.approximation.large_clique_size."""
     return len(solve(G.graph, "clique", seed=seed, **_limits(time_limit, steps, threads)))
 
 
-def clique_removal(G, *, time_limit=None, steps=None, threads=1, seed=1):
+def clique_removal(
+    G: BackendGraph,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> tuple[set[Any], list[set[Any]]]:
     """A large independent set and cliques that part the nodes, as networkx.approximation.clique_removal."""
     found = maximum_independent_set(G, time_limit=time_limit, steps=steps, threads=threads, seed=seed)
     return found, [G.set_of(clique) for clique in _greedy_cliques(G.graph)]
 
 
-def _greedy_cliques(graph):
+def _greedy_cliques(graph: Graph) -> list[list[int]]:
     """A partition of the nodes into cliques, each grown from the node of least degree."""
     offsets, columns, _ = graph._native.csr()
     degrees = np.diff(offsets)
-    offsets, columns = offsets.tolist(), columns.tolist()
+    rows = [row.tolist() for row in np.split(columns, offsets[1:-1])]
     is_free = [True] * graph.n_nodes
     cliques = []
     for node in np.argsort(degrees, kind="stable").tolist():
@@ -136,17 +186,25 @@ def _greedy_cliques(graph):
             continue
         clique = [node]
         is_free[node] = False
-        candidates = {v for v in columns[offsets[node] : offsets[node + 1]] if is_free[v]}
+        candidates = {v for v in rows[node] if is_free[v]}
         while candidates:
             node = min(candidates, key=lambda v: (degrees[v], v))
             clique.append(node)
             is_free[node] = False
-            candidates.intersection_update(columns[offsets[node] : offsets[node + 1]])
+            candidates.intersection_update(rows[node])
         cliques.append(clique)
     return cliques
 
 
-def max_weight_clique(G, weight="weight", *, time_limit=None, steps=None, threads=1, seed=1):
+def max_weight_clique(
+    G: BackendGraph,
+    weight: str | None = "weight",
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> tuple[list[Any], int]:
     """A heaviest clique and its weight, as networkx.max_weight_clique."""
     if len(G) == 0:
         return [], 0
@@ -171,14 +229,30 @@ def max_weight_clique(G, weight="weight", *, time_limit=None, steps=None, thread
     return [G.nodes[node] for node in found], total
 
 
-def min_weighted_dominating_set(G, weight=None, *, time_limit=None, steps=None, threads=1, seed=1):
+def min_weighted_dominating_set(
+    G: BackendGraph,
+    weight: str | None = None,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> set[Any]:
     """A small dominating set, as networkx.approximation.min_weighted_dominating_set without weights."""
     if weight is not None:
         raise NotImplementedError("no solver for dominating sets with node weights")
     return G.set_of(solve(G.graph, "dominating-set", seed=seed, **_limits(time_limit, steps, threads)))
 
 
-def dominating_set(G, start_with=None, *, time_limit=None, steps=None, threads=1, seed=1):
+def dominating_set(
+    G: BackendGraph,
+    start_with: Any = None,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    seed: int = 1,
+) -> set[Any]:
     """A small dominating set with the node ``start_with``, as networkx.dominating_set."""
     if start_with is not None and start_with not in G.index:
         raise nx.NetworkXError(f"node {start_with} is not in G")
@@ -186,7 +260,15 @@ def dominating_set(G, start_with=None, *, time_limit=None, steps=None, threads=1
     return G.set_of(found) | ({start_with} if start_with is not None else set())
 
 
-def maximal_independent_set(G, nodes=None, seed=None, *, time_limit=None, steps=None, threads=1):
+def maximal_independent_set(
+    G: BackendGraph,
+    nodes: Any = None,
+    seed: Any = None,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+) -> list[Any]:
     """A maximal independent set with ``nodes`` in it, as networkx.maximal_independent_set, but as large as can be found."""
     start = [] if nodes is None or not len(nodes) else list(dict.fromkeys(nodes))
     missing = [node for node in start if node not in G.index]
@@ -214,7 +296,7 @@ def maximal_independent_set(G, nodes=None, seed=None, *, time_limit=None, steps=
     return start + drawn
 
 
-def _cut_value(G, inside, weight):
+def _cut_value(G: BackendGraph, inside: NDArray[np.bool_], weight: str | None) -> Any:
     """The weight of the edges that leave a set, as a Python number."""
     if weight is None:
         src, dst = G.graph.edge_index()
@@ -223,18 +305,29 @@ def _cut_value(G, inside, weight):
     return sum(values[inside[src] != inside[dst]].tolist())
 
 
-def _parts(G, inside):
+def _parts(G: BackendGraph, inside: NDArray[np.bool_]) -> tuple[set[Any], set[Any]]:
     ids = np.arange(len(G))
     return G.set_of(ids[inside].tolist()), G.set_of(ids[~inside].tolist())
 
 
-def randomized_partitioning(G, seed=None, p=0.5, weight=None):
+def randomized_partitioning(
+    G: BackendGraph, seed: Any = None, p: float = 0.5, weight: str | None = None
+) -> tuple[Any, tuple[set[Any], set[Any]]]:
     """A random partition, as networkx.approximation.randomized_partitioning draws it."""
     inside = np.fromiter((seed.random() < p for _ in G.nodes), dtype=bool, count=len(G))
     return _cut_value(G, inside, weight), _parts(G, inside)
 
 
-def one_exchange(G, initial_cut=None, seed=None, weight=None, *, time_limit=None, steps=None, threads=1):
+def one_exchange(
+    G: BackendGraph,
+    initial_cut: Any = None,
+    seed: Any = None,
+    weight: str | None = None,
+    *,
+    time_limit: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+) -> tuple[Any, tuple[set[Any], set[Any]]]:
     """A heavy cut, as networkx.approximation.one_exchange; never lighter than the initial one."""
     graph = G.graph
     if weight is not None:
@@ -268,7 +361,7 @@ _FUNCTIONS = (
 _CUTS = {"one_exchange", "randomized_partitioning"}
 
 
-def _argument(args, kwargs, position, name):
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, name: str) -> Any:
     return args[position] if len(args) > position else kwargs.get(name)
 
 
@@ -276,19 +369,21 @@ class BackendInterface:
     """What NetworkX's dispatcher calls."""
 
     @staticmethod
-    def convert_from_nx(graph, *, edge_attrs=None, node_attrs=None, name=None, graph_name=None, **_):
+    def convert_from_nx(
+        graph: Any, *, edge_attrs: Any = None, node_attrs: Any = None, **_: Any
+    ) -> BackendGraph:
         """The backend's form of a graph; conversion is one pass over its rows."""
         if isinstance(graph, BackendGraph):
             return graph
         return BackendGraph(graph, edge_attrs, node_attrs)
 
     @staticmethod
-    def convert_to_nx(result, *, name=None):
+    def convert_to_nx(result: Any, *, name: str | None = None) -> Any:
         """Results are sets, lists and numbers already."""
         return result
 
     @staticmethod
-    def can_run(name, args, kwargs):
+    def can_run(name: str, args: Any, kwargs: Any) -> bool | str:
         """True, or why not."""
         if name not in _NAMES:
             return f"shardgraph has no {name}"
@@ -307,12 +402,12 @@ class BackendInterface:
         return True
 
     @staticmethod
-    def should_run(name, args, kwargs):
+    def should_run(name: str, args: Any, kwargs: Any) -> bool:
         """Always: each answer is as good as NetworkX's or better."""
         return True
 
 
-def _finite_weights(graph, name):
+def _finite_weights(graph: Any, name: str) -> bool | str:
     if isinstance(graph, BackendGraph):
         values = graph.edge_weights[name][2]
     else:

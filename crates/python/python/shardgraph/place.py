@@ -1,18 +1,27 @@
 """Placement of computation graphs on devices: files in, a checked plan out."""
 
+from __future__ import annotations
+
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _shardgraph
 from ._errors import CapacityError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["Baseline", "Device", "Plan", "device_map", "plan", "read"]
 
 _UNITS = {"": 1, "B": 1}
-_UNITS |= {f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")} | {f"{p}iB": 1024 ** (i + 1) for i, p in enumerate("KMGT")}
+_UNITS |= {f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")} | {
+    f"{p}iB": 1024 ** (i + 1) for i, p in enumerate("KMGT")
+}
 
 
 @dataclass(frozen=True)
@@ -41,10 +50,10 @@ class Plan:
     """
 
     objective: str
-    device: np.ndarray
-    order: np.ndarray
+    device: NDArray[np.int64]
+    order: NDArray[np.int64]
     makespan: float
-    peak_bytes: np.ndarray
+    peak_bytes: NDArray[np.int64]
     bound: float
     fits: bool
     speedup: float | None
@@ -52,32 +61,34 @@ class Plan:
     baselines: list[Baseline]
     interrupted: bool
     _devices: list[Device] = field(repr=False)
-    _modules: list = field(repr=False)
+    _modules: list[tuple[str, int]] = field(repr=False)
     _trace: str = field(repr=False)
     _svg: str = field(repr=False)
 
-    def device_map(self):
+    def device_map(self) -> dict[str, str]:
         """The device of each module by its name, as deep as devices differ; "" is the whole model."""
         return {module: self._devices[device].name for module, device in self._modules}
 
-    def to_perfetto(self, path):
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes the timeline for ui.perfetto.dev."""
         _write(path, self._trace)
 
-    def to_svg(self, path):
+    def to_svg(self, path: str | os.PathLike[str]) -> None:
         """Writes the Gantt chart."""
         _write(path, self._svg)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return self._svg
 
 
-def _write(path, text):
+def _write(path: str | os.PathLike[str], text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def read(path, *, format=None, open_dim=1, index=0):
+def read(
+    path: str | os.PathLike[str], *, format: str | None = None, open_dim: int = 1, index: int = 0
+) -> _shardgraph.NativeCostGraph:
     """Reads an ONNX model, a CostGraphDef, PipeDream, MSR, STG or JSON-lines file.
 
     :param open_dim: the size of dimensions that an ONNX model leaves open.
@@ -85,7 +96,7 @@ def read(path, *, format=None, open_dim=1, index=0):
     return _shardgraph.NativeCostGraph.read(os.fspath(path), format, open_dim, index)
 
 
-def _bytes(memory):
+def _bytes(memory: int | str | None) -> int | None:
     if memory is None or isinstance(memory, int):
         return memory
     digits = memory.rstrip("BKMGTi ")
@@ -97,17 +108,17 @@ def _bytes(memory):
 
 
 def plan(
-    graph,
-    devices=2,
+    graph: _shardgraph.NativeCostGraph,
+    devices: int | Sequence[Device] = 2,
     *,
-    bandwidth_gbs=float("inf"),
-    latency_ns=0,
-    objective="runtime",
-    evaluations=5000,
-    time_limit=None,
-    seed=1,
-    threads=1,
-):
+    bandwidth_gbs: float = float("inf"),
+    latency_ns: int = 0,
+    objective: str = "runtime",
+    evaluations: int = 5000,
+    time_limit: float | None = None,
+    seed: int = 1,
+    threads: int = 1,
+) -> Plan:
     """The best checked placement and schedule that a portfolio of searches and baselines finds.
 
     :param devices: a number of equal devices, or a list of :class:`Device`.
@@ -134,7 +145,14 @@ def plan(
     return Plan(objective=objective, _devices=list(devices), **private, **found)
 
 
-def device_map(model, example_inputs=None, max_memory=None, *, objective="memory", **options):
+def device_map(
+    model: Any,
+    example_inputs: Any = None,
+    max_memory: Mapping[Any, int | str | None] | None = None,
+    *,
+    objective: str = "memory",
+    **options: Any,
+) -> dict[str, Any]:
     """A device for each module, as accelerate's ``dispatch_model`` takes it.
 
     ``model`` is the path of an ONNX file, or a torch module that is exported with ``example_inputs``.
@@ -150,15 +168,24 @@ def device_map(model, example_inputs=None, max_memory=None, *, objective="memory
     devices = [Device(str(name), memory) for name, memory in max_memory.items()]
     made = plan(read(model), devices, objective=objective, **options)
     if not made.fits:
-        raise CapacityError(f"no plan fits the memories {max_memory}: the least peak found is {made.peak_bytes}")
+        raise CapacityError(
+            f"no plan fits the memories {max_memory}: the least peak found is {made.peak_bytes}"
+        )
+    modules = made.device_map()
+    if not modules:
+        raise ValueError(
+            "no op has a module in its name, as in layer1.0.conv1/node_3: export with torch.onnx"
+        )
     names = dict(zip((device.name for device in devices), max_memory))
-    return {module: names[name] for module, name in made.device_map().items()}
+    return {module: names[name] for module, name in modules.items()}
 
 
-def _export(model, example_inputs, path):
+def _export(model: Any, example_inputs: Any, path: str) -> None:
     try:
         import torch
     except ImportError:
-        raise ImportError("a torch module needs torch, onnx and onnxscript: give the path of an ONNX file") from None
+        raise ImportError(
+            "a torch module needs torch, onnx and onnxscript: give the path of an ONNX file"
+        ) from None
     inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
     torch.onnx.export(model, inputs, path, dynamo=True)

@@ -8,15 +8,21 @@
 ['biology', 'physics']
 """
 
+from __future__ import annotations
+
 import json
 import tempfile
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _shardgraph
 from ._graph import integers
 from ._sklearn import BaseEstimator, ClassifierMixin, check_is_fitted
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["RelationalClassifier", "Triples"]
 
@@ -25,19 +31,19 @@ __all__ = ["RelationalClassifier", "Triples"]
 class Triples:
     """Edges with relations: three integer columns of one length, ids from 0."""
 
-    heads: np.ndarray
-    relations: np.ndarray
-    tails: np.ndarray
+    heads: ArrayLike
+    relations: ArrayLike
+    tails: ArrayLike
     n_nodes: int | None = None
     n_relations: int | None = None
 
     @classmethod
-    def from_pyg(cls, edge_index, edge_type, *, n_nodes=None):
+    def from_pyg(cls, edge_index: Any, edge_type: ArrayLike, *, n_nodes: int | None = None) -> Triples:
         """The triples of an ``edge_index`` of shape [2, E] and an ``edge_type`` of shape [E]."""
         edge_index = np.asarray(edge_index)
         return cls(edge_index[0], np.asarray(edge_type), edge_index[1], n_nodes)
 
-    def _native(self):
+    def _native(self) -> _shardgraph.NativeTriples:
         columns = [_ids(getattr(self, name), name) for name in ("heads", "relations", "tails")]
         heads, relations, tails = columns
         n_nodes = self.n_nodes
@@ -49,7 +55,7 @@ class Triples:
         return _shardgraph.NativeTriples(n_nodes, n_relations, heads, relations, tails)
 
 
-def _ids(values, name):
+def _ids(values: ArrayLike, name: str) -> NDArray[np.uint32]:
     array = integers(values, name)
     if array.size and not (0 <= array.min() and array.max() < 2**32 - 1):
         raise ValueError(f"{name} has ids from {array.min()} to {array.max()}: expected 0 to 4294967294")
@@ -68,8 +74,17 @@ class RelationalClassifier(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, triples, *, hidden=16, n_bases=0, l2=0.0, epochs=50, learning_rate=0.01, random_state=0, ranks=1
-    ):
+        self,
+        triples: Triples,
+        *,
+        hidden: int = 16,
+        n_bases: int = 0,
+        l2: float = 0.0,
+        epochs: int = 50,
+        learning_rate: float = 0.01,
+        random_state: int | None = 0,
+        ranks: int = 1,
+    ) -> None:
         self.triples = triples
         self.hidden = hidden
         self.n_bases = n_bases
@@ -79,7 +94,7 @@ class RelationalClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.ranks = ranks
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> RelationalClassifier:
         """Trains on the classes ``y`` of the nodes ``X``; the estimator itself."""
         nodes = _ids(np.ravel(X), "X")
         self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
@@ -105,7 +120,7 @@ class RelationalClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The likeliest class of each of the nodes ``X``."""
         check_is_fitted(self, "loss_curve_")
         return self.classes_[self._graph.predict(f"{self._folder.name}/run", _ids(np.ravel(X), "X"))]

@@ -1,0 +1,35 @@
+"""Examples: of the modules, of the README and of the page docs/use/python.md."""
+
+import doctest
+import importlib
+import re
+
+import pytest
+from conftest import ROOT
+
+MODULES = ["", "._graph", "._solve", ".brkga", ".embed", ".networkx", ".place", ".relational"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_of_modules(module):
+    found = doctest.testmod(importlib.import_module(f"shardgraph{module}"))
+    assert found.failed == 0 and (found.attempted or module == ".place")
+
+
+@pytest.mark.parametrize("page", ["docs/use/python.md", "crates/python/README.md"])
+def test_blocks_of_pages_run(page):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert blocks
+    exec(compile("\n".join(blocks), page, "exec"), {})
+
+
+def test_every_public_name_has_a_sentence():
+    for module in MODULES:
+        module = importlib.import_module(f"shardgraph{module}")
+        for name in getattr(module, "__all__", []):
+            value = getattr(module, name)
+            if callable(value):
+                assert (value.__doc__ or "").strip(), f"{module.__name__}.{name}"
+                for attribute, method in vars(value).items() if isinstance(value, type) else ():
+                    if callable(method) and not attribute.startswith("_"):
+                        assert (method.__doc__ or "").strip(), f"{name}.{attribute}"

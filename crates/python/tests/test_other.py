@@ -1,0 +1,230 @@
+"""Embedding, relational graphs, placement, the genetic algorithm, memory, import."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import shardgraph
+from shardgraph import CapacityError, ReadError, brkga, generate, place
+from shardgraph.embed import Line
+from shardgraph.relational import RelationalClassifier, Triples
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+
+def test_line_has_the_binarys_bits_for_any_number_of_threads(binary, tmp_path):
+    karate = generate("karate")
+    line = Line(n_components=8, epochs=20, random_state=3).fit(karate)
+    assert line.embedding_.shape == (34, 16) and line.embedding_.dtype == np.float32
+    assert np.array_equal(
+        line.embedding_, Line(8, epochs=20, random_state=3, n_jobs=3).fit_transform(karate.to_scipy())
+    )
+    command = [
+        binary,
+        "embed",
+        "karate",
+        "--dim",
+        "8",
+        "--epochs",
+        "20",
+        "--seed",
+        "3",
+        "--out",
+        str(tmp_path / "e.npy"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    assert np.array_equal(np.load(tmp_path / "e.npy"), line.embedding_)
+    nearest, cosines = line.nearest(0, k=5)
+    assert len(nearest) == 5 and 0 not in nearest and np.all(np.diff(cosines) <= 0)
+    assert np.allclose(line.score_links([0] * 5, nearest), cosines)
+    line.save(tmp_path / "l.npy")
+    assert np.array_equal(Line().load(tmp_path / "l.npy").embedding_, line.embedding_)
+
+
+@parametrize_with_checks([Line(n_components=4, epochs=2)])
+def test_line_is_an_estimator(estimator, check):
+    check(estimator)
+
+
+def test_line_refuses_settings_in_a_sentence():
+    with pytest.raises(ValueError, match="dim = 0"):
+        Line(n_components=0).fit(generate("karate"))
+    with pytest.raises(ValueError, match="order|third"):
+        Line(order="third").fit(generate("karate"))
+    with pytest.raises(ValueError, match="node 40 does not exist"):
+        Line(4, epochs=1).fit(generate("karate")).nearest(40)
+
+
+def test_a_relational_classifier_learns_what_relations_say():
+    generator = np.random.default_rng(1)
+    kind = generator.integers(0, 3, 60)
+    items, tags = np.arange(60), 60 + kind
+    triples = Triples(items, np.zeros(60, dtype=np.int64), tags)
+    model = RelationalClassifier(triples, epochs=60, random_state=1)
+    names = np.array(["red", "green", "blue"])[kind]
+    model.fit(items[:30], names[:30])
+    assert (model.predict(items[30:]) == names[30:]).mean() > 0.9
+    assert model.loss_curve_[-1] < model.loss_curve_[0] and model.score(items[30:], names[30:]) > 0.9
+    again = RelationalClassifier(triples, epochs=60, random_state=1, ranks=2).fit(items[:30], names[:30])
+    assert again.loss_curve_ == model.loss_curve_
+    for wrong, words in [((items[:3], names[:2]), "one class a node"), (([99], ["red"]), "2 or more")]:
+        with pytest.raises(ValueError, match=words):
+            model.fit(*wrong)
+    with pytest.raises(ValueError, match="expected 0 to"):
+        Triples([-1], [0], [1])._native()
+
+
+@pytest.fixture
+def place_file(tmp_path):
+    path = tmp_path / "fan.jsonl"
+    ops = [[0, "Op", 10 + i, 0, 0] for i in range(8)]
+    tensors = [[i, 64, -1, [7]] for i in range(7)]
+    names = [f"block{i % 2}.layer{i}/op" for i in range(8)]
+    path.write_text(json.dumps({"name": "fan", "ops": ops, "tensors": tensors, "names": names}) + "\n")
+    return path
+
+
+def test_a_plan_is_feasible_and_no_worse_than_its_baselines(place_file):
+    graph = place.read(place_file)
+    made = place.plan(graph, 2, evaluations=500)
+    assert made.device.shape == (graph.n_ops,) and sorted(made.order) == list(range(graph.n_ops))
+    assert made.fits and made.makespan >= made.bound > 0 and made.peak_bytes.shape == (2,)
+    assert all(made.makespan <= row.makespan for row in made.baselines) and made.speedup >= 1
+    assert "<svg" in made._repr_html_()
+    again = place.plan(graph, 2, evaluations=500, threads=2)
+    assert np.array_equal(again.device, made.device)
+    small = place.plan(
+        graph,
+        [place.Device("gpu", "1GiB"), place.Device("cpu", None, 4.0)],
+        objective="memory",
+        evaluations=200,
+    )
+    assert small.fits and small.bound > 0
+    devices = made.device_map()
+    assert devices and set(devices.values()) <= {"device 0", "device 1"}
+    assert set(place.device_map(place_file, None, {0: "1GiB", "cpu": None}).values()) <= {0, "cpu"}
+    with pytest.raises(CapacityError, match="no plan fits"):
+        place.device_map(place_file, None, {0: 1, 1: 1})
+
+
+def test_a_plan_is_the_binarys(place_file, binary):
+    made = place.plan(place.read(place_file), 2, evaluations=300, seed=5)
+    command = [
+        binary,
+        "place",
+        str(place_file),
+        "--devices",
+        "2",
+        "--evaluations",
+        "300",
+        "--seed",
+        "5",
+        "--format",
+        "json",
+    ]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert answer["runtime"] == round(made.makespan * 1e9)
+
+
+def test_placement_refuses_what_is_wrong(tmp_path, place_file):
+    with pytest.raises(FileNotFoundError):
+        place.read(tmp_path / "absent.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\xff")
+    with pytest.raises((ReadError, ValueError)):
+        place.read(tmp_path / "bad.onnx")
+    graph = place.read(place_file)
+    for options, words in [({"devices": 0}, "no devices"), ({"objective": "fun"}, "runtime or memory")]:
+        with pytest.raises(ValueError, match=words):
+            place.plan(graph, **options)
+    with pytest.raises(ValueError, match="16GiB"):
+        place.plan(graph, [place.Device("a", "16 Gibberish")])
+
+
+def test_brkga_minimises_and_reports_as_scipy():
+    target = np.linspace(0.1, 0.9, 6)
+    calls = []
+
+    def decode(keys):
+        calls.append(len(keys))
+        return ((keys - target) ** 2).sum(axis=1) - 1.0
+
+    found = brkga.minimize(decode, 6, population=100, maxiter=80, seed=2)
+    assert found.success and found.fun < -0.99 and found.nfev == sum(calls) and found.nit == len(calls) == 80
+    assert np.isclose(found.fun, decode(found.x[None])[0]) and np.all(np.diff(found.history) <= 0)
+    slow = brkga.minimize(
+        lambda row: float(((row - target) ** 2).sum() - 1.0),
+        6,
+        population=100,
+        maxiter=80,
+        seed=2,
+        vectorized=False,
+    )
+    assert slow.fun == found.fun and np.array_equal(slow.x, found.x)
+    warm = brkga.minimize(decode, 6, x0=target, maxiter=2)
+    assert warm.fun < -0.999999
+    ended = brkga.minimize(decode, 6, callback=lambda keys, value: True)
+    assert ended.nit == 1 and "callback" in ended.message
+    assert brkga.minimize(lambda keys: np.full(len(keys), np.nan), 2, maxiter=2).fun == np.inf
+
+
+def test_brkga_passes_errors_on():
+    with pytest.raises(ZeroDivisionError):
+        brkga.minimize(lambda keys: 1 / 0, 3)
+    with pytest.raises(ValueError, match="1 values for 256 chromosomes"):
+        brkga.minimize(lambda keys: np.zeros(1), 3)
+    with pytest.raises(ValueError, match="rows of 3 keys"):
+        brkga.minimize(lambda keys: keys[:, 0], 3, x0=[0.5])
+    with pytest.raises(ValueError, match="rho = 0.2"):
+        brkga.minimize(lambda keys: keys[:, 0], 3, bias=0.2)
+
+
+MEMORY = """
+import gc, resource
+import numpy as np
+import shardgraph
+from shardgraph import Graph, brkga, generate
+karate = generate("karate")
+src, dst = np.arange(50), np.arange(50) + 1
+bad = np.array([-1])
+def calls(n):
+    for i in range(n):
+        graph = Graph.from_edges(src, dst)
+        graph.degrees(), graph.edge_index(), graph.reading, graph.labels([1])
+        shardgraph.min_vertex_cover(karate, steps=10).mask
+        try:
+            Graph.from_edges(bad, bad)
+        except ValueError:
+            pass
+        if i % 100 == 0:
+            brkga.minimize(lambda keys: keys[:, 0], 3, maxiter=2)
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+calls(2000)
+before = resident()
+calls(10000)
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="SKIPPED: no /proc/self/statm")
+def test_ten_thousand_calls_keep_memory_flat():
+    ran = subprocess.run(
+        [sys.executable, "-c", MEMORY], check=True, capture_output=True, text=True, timeout=300
+    )
+    assert int(ran.stdout) < 1 << 20, ran.stdout
+
+
+def test_import_loads_numpy_and_nothing_else():
+    code = (
+        "import numpy, sys; before = set(sys.modules); import shardgraph\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "raise SystemExit(bool(new & {'networkx', 'scipy', 'sklearn', 'torch', 'pandas'}))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert set(shardgraph.__all__) < set(dir(shardgraph)) and shardgraph.place is place
+    with pytest.raises(AttributeError):
+        shardgraph.absent

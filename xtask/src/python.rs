@@ -1,0 +1,179 @@
+//! `cargo xtask python`: builds the wheel into a fresh environment and runs the checks of the Python package.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::process::{self, cargo};
+use crate::project;
+use crate::test_log::TestLog;
+
+/// The largest wheel: it is downloaded by everybody who installs the package.
+const MAX_WHEEL_BYTES: u64 = 5_000_000;
+
+const MANIFEST: &str = "crates/python/Cargo.toml";
+const REQUIREMENTS: &str = "crates/python/tests/requirements.txt";
+
+/// What came of the checks.
+pub(crate) enum Checked {
+    Done,
+    /// They could not begin here, and why.
+    Skipped(String),
+}
+
+/// Runs the command.
+pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
+    if let Some(arg) = args.next()? {
+        return Err(arg.unexpected().into());
+    }
+    let mut log = TestLog::default();
+    match check(&mut log)? {
+        Checked::Done => println!(
+            "python: {} tests passed, {} skipped",
+            log.n_passed,
+            log.skips.len()
+        ),
+        Checked::Skipped(why) => println!("SKIPPED: python: {why}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Environment, wheel, audit, types, tests.
+pub(crate) fn check(log: &mut TestLog) -> Result<Checked> {
+    let environment = match Environment::create()? {
+        Ok(environment) => environment,
+        Err(why) => return Ok(Checked::Skipped(why)),
+    };
+    show(&mut cargo(&[
+        "fmt",
+        "--manifest-path",
+        MANIFEST,
+        "--",
+        "--check",
+    ]))?;
+    let wheel = environment.build_wheel()?;
+    let n_bytes = fs::metadata(&wheel)?.len();
+    println!("{}: {n_bytes} bytes", wheel.display());
+    ensure!(
+        n_bytes <= MAX_WHEEL_BYTES,
+        "the wheel has {n_bytes} bytes: expected at most {MAX_WHEEL_BYTES}"
+    );
+    let abi3audit = environment.program("abi3audit");
+    show(process::command(abi3audit).arg("--strict").arg(&wheel))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--no-deps"];
+    show(environment.python(&pip).arg(&wheel))?;
+    let config = [
+        "-m",
+        "mypy",
+        "--config-file",
+        "crates/python/pyproject.toml",
+    ];
+    show(environment.python(&config).args(["-p", "shardgraph"]))?;
+    show(&mut environment.python(&[
+        "-m",
+        "mypy.stubtest",
+        "shardgraph._shardgraph",
+        "--ignore-missing-stub",
+    ]))?;
+    environment.test(log)?;
+    Ok(Checked::Done)
+}
+
+/// A virtual environment under `target/`.
+struct Environment(PathBuf);
+
+impl Environment {
+    /// A fresh one with the pinned packages, or why there is none.
+    fn create() -> Result<Result<Environment, String>> {
+        let folder = project::target().join("python-package");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        let mut venv = process::command("python3");
+        if process::check(venv.args(["-m", "venv"]).arg(&folder)).is_err() {
+            return Ok(Err("python3 with venv is not here".to_owned()));
+        }
+        let environment = Environment(folder);
+        let newer = "import sys; raise SystemExit(sys.version_info < (3, 11))";
+        if process::check(&mut environment.python(&["-c", newer])).is_err() {
+            return Ok(Err("python3 is older than 3.11".to_owned()));
+        }
+        let mut install = environment.python(&["-m", "pip", "install", "--quiet", "--retries=1"]);
+        println!("$ {}", process::shown(install.args(["-r", REQUIREMENTS])));
+        match process::check(&mut install) {
+            Ok(()) => Ok(Ok(environment)),
+            Err(_) => Ok(Err(format!("pip installs no {REQUIREMENTS}"))),
+        }
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        let folder = if cfg!(windows) { "Scripts" } else { "bin" };
+        let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+        self.0.join(folder).join(name)
+    }
+
+    fn python<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let mut python = process::command(self.program("python"));
+        python.args(args);
+        python
+    }
+
+    /// The wheel, built into `target/python-package/wheels`; what cargo built for it stays in `target/python-build`.
+    fn build_wheel(&self) -> Result<PathBuf> {
+        let wheels = self.0.join("wheels");
+        let mut maturin = process::command(self.program("maturin"));
+        maturin
+            .args([
+                "build",
+                "--release",
+                "--locked",
+                "--manifest-path",
+                MANIFEST,
+            ])
+            .arg("--interpreter")
+            .arg(self.program("python"))
+            .arg("--out")
+            .arg(&wheels)
+            .env("CARGO_TARGET_DIR", project::target().join("python-build"));
+        show(&mut maturin)?;
+        let entries = fs::read_dir(&wheels)?.flatten().map(|entry| entry.path());
+        let is_wheel = |path: &PathBuf| path.extension() == Some(OsStr::new("whl"));
+        match entries.filter(is_wheel).collect::<Vec<_>>().as_slice() {
+            [wheel] => Ok(wheel.clone()),
+            others => bail!("{} wheels in {}", others.len(), wheels.display()),
+        }
+    }
+
+    /// The package's tests, with the command of cargo's build beside it.
+    fn test(&self, log: &mut TestLog) -> Result<()> {
+        show(&mut cargo(&[
+            "build",
+            "--locked",
+            "--package",
+            "shardgraph-cli",
+        ]))?;
+        let name = format!("shardgraph{}", std::env::consts::EXE_SUFFIX);
+        let binary = project::target().join("debug").join(name);
+        let tests = Path::new("crates/python");
+        let mut pytest = self.python(&["-m", "pytest", "-q", "-W", "ignore", "--rootdir"]);
+        pytest.arg(tests).arg(tests.join("tests"));
+        pytest.env("SHARDGRAPH_BINARY", binary);
+        println!("$ {}", process::shown(&pytest));
+        let all_passed = process::each_line(&mut pytest, |line| {
+            if log.line(line) {
+                println!("{line}");
+            }
+        })?;
+        ensure!(all_passed, "tests fail: {}", process::shown(&pytest));
+        Ok(())
+    }
+}
+
+/// Shows the command, then runs it.
+fn show(command: &mut Command) -> Result<()> {
+    println!("$ {}", process::shown(command));
+    process::check(command)
+}
