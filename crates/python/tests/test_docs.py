@@ -7,7 +7,7 @@ import re
 import pytest
 from conftest import ROOT
 
-MODULES = ["", "._graph", "._solve", ".brkga", ".embed", ".networkx", ".place", ".relational"]
+MODULES = ["", "._graph", "._solve", ".brkga", ".embed", ".gym", ".networkx", ".place", ".relational"]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -17,7 +17,8 @@ def test_examples_of_modules(module):
 
 
 @pytest.mark.parametrize("page", ["docs/use/python.md", "crates/python/README.md"])
-def test_blocks_of_pages_run(page):
+def test_blocks_of_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     exec(compile("\n".join(blocks), page, "exec"), {})
