@@ -31,11 +31,15 @@ def test_line_has_the_binarys_bits_for_any_number_of_threads(binary, tmp_path):
         "20",
         "--seed",
         "3",
+        "--preset",
+        "line",
         "--out",
         str(tmp_path / "e.npy"),
     ]
     subprocess.run(command, check=True, capture_output=True)
     assert np.array_equal(np.load(tmp_path / "e.npy"), line.embedding_)
+    one = [Line(8, order=order, epochs=20, random_state=3).fit(karate).embedding_ for order in ("first", "second")]
+    assert np.array_equal(np.hstack(one), line.embedding_)
     nearest, cosines = line.nearest(0, k=5)
     assert len(nearest) == 5 and 0 not in nearest and np.all(np.diff(cosines) <= 0)
     assert np.allclose(line.score_links([0] * 5, nearest), cosines)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Line"]
 
+_ORDERS = {"first": "1", "second": "2"}
+
 
 class Line(TransformerMixin, BaseEstimator):
     """LINE: first-order and second-order proximity, trained by sampled edges and negatives.
@@ -60,7 +62,7 @@ class Line(TransformerMixin, BaseEstimator):
         graph = X if isinstance(X, Graph) else self._graph_of(X)
         config = {
             "dim": self.n_components,
-            "order": self.order,
+            "order": _ORDERS.get(self.order, self.order),
             "epochs": self.epochs,
             "negatives": self.n_negative,
             "learning_rate": self.learning_rate,
