@@ -15,6 +15,7 @@ mod bad_input;
 mod communication;
 mod devices;
 mod documents;
+mod drawing;
 mod drivers;
 mod embed;
 mod embed_data;

@@ -344,3 +344,43 @@ fn a_resumed_run_knows_its_problem() {
     let answer = run("train --run {} --resume --steps 5 --format json", &[&out]).json();
     assert_eq!(answer["problem"], "mis");
 }
+
+#[test]
+fn nodes_that_weigh_differ_from_nodes_that_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let (graph, weights) = (folder.path().join("star.el"), folder.path().join("w.csv"));
+    fs::write(&graph, "hub a\nhub b\nhub c\n").unwrap();
+    fs::write(&weights, "node,weight\nhub,10\na,1\nb,2\nc,3\n").unwrap();
+    let solve = |problem: &str| {
+        let words = format!("solve {{}} --problem {problem} --node-weights {{}} --format json");
+        run(&words, &[&graph, &weights]).ok().json()
+    };
+    let cover = solve("mvc");
+    assert_eq!(
+        (&cover["objective"], &cover["optimal"]),
+        (&6.0.into(), &true.into())
+    );
+    assert_eq!(cover["solution"], serde_json::json!(["a", "b", "c"]));
+    let set = solve("mis");
+    assert_eq!(
+        (&set["objective"], &set["solution"]),
+        (&10.0.into(), &serde_json::json!(["hub"]))
+    );
+    let metis = folder.path().join("star.graph");
+    fs::write(&metis, "4 3 010\n10 2 3 4\n1 1\n2 1\n3 1\n").unwrap();
+    let own = run("solve {} --node-weights graph --format json", &[&metis])
+        .ok()
+        .json();
+    assert_eq!(own["objective"], 6.0);
+    fs::write(&weights, "hub,10\na,1\nb,2\n").unwrap();
+    let why = run("solve {} --node-weights {}", &[&graph, &weights]).error(2);
+    assert!(why.contains("node c has no weight"), "{why}");
+    let why = run("solve {} --node-weights graph", &[&graph]).error(2);
+    assert!(why.contains("no node weights"), "{why}");
+    let why = run(
+        "solve {} --problem cut --node-weights {}",
+        &[&graph, &weights],
+    )
+    .error(2);
+    assert!(why.contains("--problem mvc and mis"), "{why}");
+}

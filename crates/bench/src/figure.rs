@@ -10,8 +10,15 @@ use toml::Table;
 use crate::paths;
 use crate::{data, formula};
 
-/// Papers; every other folder of `benches/` is a suite.
-pub(crate) const PAPERS: [&str; 5] = ["opengraphgym-mg", "regal", "line", "rgcn", "rlgraph"];
+/// Papers, and the field's published tables; every other folder of `benches/` is a suite.
+pub(crate) const PAPERS: [&str; 6] = [
+    "opengraphgym-mg",
+    "regal",
+    "line",
+    "rgcn",
+    "rlgraph",
+    "field",
+];
 
 /// Folder of `benches/` that holds inputs and no definitions.
 const INPUTS: &str = "data";

@@ -14,6 +14,7 @@
 mod answer;
 mod chart;
 mod data;
+mod field;
 mod figure;
 mod formula;
 mod host;

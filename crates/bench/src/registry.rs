@@ -4,12 +4,13 @@ use serde_json::Value;
 
 use crate::measure::Context;
 use crate::report::{Failure, Report};
-use crate::{line, opengraphgym, regal, rgcn, rlgraph, robustness, suites};
+use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites};
 
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
 
-const TABLE: [(&str, Measurement); 31] = [
+const TABLE: [(&str, Measurement); 33] = [
+    ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
     ("line/quality", line::quality),
@@ -17,6 +18,7 @@ const TABLE: [(&str, Measurement); 31] = [
     ("line/time-to-auc", line::time_to_auc),
     ("opengraphgym-mg/policies", opengraphgym::policies),
     ("opengraphgym-mg/quality", opengraphgym::quality),
+    ("opengraphgym-mg/seeds", opengraphgym::seeds),
     ("regal/compare", regal::compare),
     ("regal/cp-sat", regal::cp_sat),
     ("regal/datasets", regal::datasets),

@@ -8,8 +8,8 @@ use clap::Args;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{
-    EdgeSink, Format, Graph, ImportReport, Labels, NamedEdgeSink, ReadOptions, StreamedNames,
-    WeightPolicy, builtin, read_graph, stream_graph, stream_named,
+    EdgeSink, Format, Graph, ImportReport, Labels, NamedEdgeSink, NodeWeights, ReadOptions,
+    StreamedNames, WeightPolicy, builtin, read_graph, stream_graph, stream_named,
 };
 use shardgraph_line::{ImportOptions, InputSummary};
 use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
@@ -63,6 +63,8 @@ pub(crate) struct Origin {
     pub(crate) import: Option<ImportReport>,
     /// Seconds for reading or making the graph.
     pub(crate) load_seconds: f64,
+    /// Node weights of a file that has them (METIS).
+    pub(crate) node_weights: Option<NodeWeights>,
 }
 
 impl GraphArgs {
@@ -186,7 +188,8 @@ impl GraphArgs {
         let (mut graph, mut origin) = match source {
             Source::File(path) => {
                 let import = read_graph(&path, &self.read_options(weights))?;
-                let origin = Origin::file(&path, import.labels, import.report);
+                let mut origin = Origin::file(&path, import.labels, import.report);
+                origin.node_weights = import.node_weights;
                 (import.graph, origin)
             }
             Source::BuiltIn(graph) => {
@@ -284,6 +287,7 @@ impl GraphArgs {
             labels: Labels::offset(0, n_nodes),
             import: None,
             load_seconds: 0.0,
+            node_weights: None,
         }
     }
 
@@ -299,6 +303,7 @@ impl Origin {
             labels,
             import: Some(import),
             load_seconds: 0.0,
+            node_weights: None,
         }
     }
 }

@@ -3,7 +3,9 @@
 mod answer;
 mod best;
 mod cover;
+mod drawing;
 mod problem;
+mod weighted;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,7 +17,7 @@ use serde::Serialize;
 use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_error::Class;
-use shardgraph_graph::Labels;
+use shardgraph_graph::{Graph, Labels};
 use shardgraph_solver::problem::{
     MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, PROBLEMS, Problem, problem_by_name,
 };
@@ -25,6 +27,7 @@ use shardgraph_solver::{
 };
 
 use self::answer::{Answer, Answers};
+use self::drawing::{Form, Solved};
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::report::ReportArgs;
@@ -77,6 +80,10 @@ pub(crate) struct SolveArgs {
     /// Threads: so many local searches run at the same time, and the best is taken [default: 1]
     #[arg(help_heading = "Method", long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Node weights: a file with a node and its weight on each line, or `graph` for those of a METIS file; the lightest
+    /// cover or the heaviest independent set is then looked for
+    #[arg(help_heading = "Method", long, value_name = "FILE|graph")]
+    node_weights: Option<PathBuf>,
     #[command(flatten)]
     world: WorldArgs,
     /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name such as
@@ -119,10 +126,13 @@ pub(crate) struct SolveArgs {
         default_value = "default"
     )]
     preset: Preset,
-    /// File to write: the labels of the answer's nodes, one a line, of a cut those of one side; - is
-    /// standard output
+    /// File to write: the labels of the answer's nodes, one a line, of a cut those of one side; a .graphml
+    /// or .dot file gets the graph with the answer as an attribute; - is standard output
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Draw a picture: the graph, of at most 1000 nodes, with the answer in colour
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
     #[arg(
         help_heading = "Ranks and devices",
@@ -200,22 +210,42 @@ impl SolveArgs {
         std::iter::once(self.graph.clone()).chain(more).collect()
     }
 
-    /// Refuses a file for the answer in place of one that is read.
-    fn check_inputs_stay(&self, out: &Path) -> Result<(), BadInput> {
+    /// Refuses files for the answer in place of ones that are read, and pictures that nobody can read.
+    fn check_files(&self) -> Result<(), BadInput> {
         let graphs = self.graphs();
-        let files = graphs.iter().filter_map(GraphArgs::file);
-        output_file::check(out, files.chain(self.model.as_deref()))
+        for out in [&self.out, &self.svg].into_iter().flatten() {
+            let files = graphs.iter().filter_map(GraphArgs::file);
+            output_file::check(out, files.chain(self.model.as_deref()))?;
+        }
+        if self.out.is_some() && self.out == self.svg {
+            return Err(BadInput("--out and --svg name one file: give two".into()));
+        }
+        Ok(())
+    }
+
+    /// Refuses a graph that is too large for a picture.
+    fn check_drawing(&self, graph: &Graph, origin: &Origin) -> Result<(), BadInput> {
+        match &self.svg {
+            Some(_) => drawing::check_size(graph, &origin.name),
+            None => Ok(()),
+        }
+    }
+
+    /// True where an output shows the graph and not the answer alone.
+    fn shows_graph(&self) -> bool {
+        self.svg.is_some() || self.out.as_deref().and_then(Form::of).is_some()
     }
 
     /// Refuses an answer file for several answers.
     fn check_out(&self) -> anyhow::Result<()> {
-        match self.out.is_some() && !self.more.is_empty() {
-            true => Err(BadInput(
-                "--out is the file of one answer: give one graph, or leave it out".into(),
-            )
-            .into()),
-            false => Ok(()),
+        for (flag, file) in [("--out", &self.out), ("--svg", &self.svg)] {
+            if file.is_some() && !self.more.is_empty() {
+                let why =
+                    format!("{flag} is the file of one answer: give one graph, or leave it out");
+                return Err(BadInput(why).into());
+            }
         }
+        Ok(())
     }
 
     /// Prints the answers.
@@ -258,14 +288,39 @@ impl SolveArgs {
         Ok(policy)
     }
 
-    /// Writes the answer's nodes where that is asked for; true once they are there.
-    fn write(&self, nodes: &[u32], labels: &Labels) -> anyhow::Result<bool> {
-        let Some(out) = &self.out else {
+    /// Writes the answer's nodes where that is asked for, and its graph where that is shown; true once
+    /// the nodes are in a file.
+    fn write(
+        &self,
+        nodes: &[u32],
+        labels: &Labels,
+        shown: Option<&Solved<'_>>,
+    ) -> anyhow::Result<bool> {
+        if let Some((svg, solved)) = self.svg.as_deref().zip(shown) {
+            self.write_file(svg, |out| out.write_all(solved.svg().as_bytes()))?;
+        }
+        let Some(out) = self.out.as_deref() else {
             return Ok(false);
         };
-        write_nodes(out, nodes, labels)?;
-        self.report.note(&format!("wrote {}", out.display()));
+        self.write_file(out, |file| match Form::of(out).zip(shown) {
+            Some((form, solved)) => file.write_all(solved.text(form).as_bytes()),
+            None => write_nodes(file, nodes, labels),
+        })?;
         Ok(true)
+    }
+
+    fn write_file(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let written = output_file::write(path, write);
+        written.map_err(|source| {
+            let path = path.to_owned();
+            shardgraph_solver::Error::from(ErrorKind::Io { path, source })
+        })?;
+        self.report.note(&format!("wrote {}", path.display()));
+        Ok(())
     }
 }
 
@@ -275,6 +330,9 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     args.check_out()?;
     args.check_method(wanted)?;
     args.report.leave_output_to(args.out.as_deref());
+    if let Some(source) = &args.node_weights {
+        return weighted::run(args, wanted, source);
+    }
     if args.method != Method::Policy {
         return best::run(args, wanted);
     }
@@ -328,23 +386,13 @@ fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
 }
 
 /// One original label a line, in the order of the node ids.
-fn write_nodes(
-    path: &Path,
-    nodes: &[u32],
-    labels: &Labels,
-) -> Result<(), shardgraph_solver::Error> {
+fn write_nodes(out: &mut dyn Write, nodes: &[u32], labels: &Labels) -> io::Result<()> {
     let mut sorted = nodes.to_vec();
     sorted.sort_unstable();
-    let write = |out: &mut dyn Write| -> io::Result<()> {
-        let mut out = BufWriter::new(out);
-        for &node in &sorted {
-            labels.write_label(node, &mut out)?;
-            out.write_all(b"\n")?;
-        }
-        out.flush()
-    };
-    output_file::write(path, write).map_err(|source| {
-        let path = path.to_owned();
-        ErrorKind::Io { path, source }.into()
-    })
+    let mut out = BufWriter::new(out);
+    for &node in &sorted {
+        labels.write_label(node, &mut out)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
 }

@@ -1,4 +1,4 @@
-//! SVG figures: lines, points, bars, histograms, boxes and Gantt charts.
+//! SVG figures: lines, points, bars, histograms, boxes, Gantt charts and small graphs.
 //!
 //! ```text
 //! Figure            title, description for screen readers
@@ -8,6 +8,7 @@
 //!      `- Series    a name, a colour, marks: line | points | bars | histogram | boxes
 //!          `- Point x, y, error bar, tooltip
 //! Gantt             lanes of spans, a level below each lane, links between lanes
+//! Network           dots and lines, some of them marked
 //! ```
 //!
 //! ```
@@ -24,6 +25,7 @@
 mod axis;
 mod figure;
 mod gantt;
+mod network;
 mod series;
 mod svg;
 #[cfg(test)]
@@ -32,6 +34,7 @@ mod tests;
 pub use axis::Axis;
 pub use figure::{Figure, Panel};
 pub use gantt::{Gantt, Lane, Link, Span};
+pub use network::Network;
 pub use series::{Point, Series};
 
 #[cfg(doctest)]

@@ -5,6 +5,9 @@ mod cover;
 pub(crate) mod optima;
 mod policies;
 mod quality;
+mod seeds;
 
+pub(crate) use cover::read_matrix_market;
 pub(crate) use policies::run as policies;
 pub(crate) use quality::run as quality;
+pub(crate) use seeds::run as seeds;

@@ -129,8 +129,17 @@ impl Answer<'_> {
             "clique" if is_counted => format!("a clique of {value} nodes in {name}"),
             "dominating-set" if is_counted => format!("{value} nodes dominate {name}"),
             "cut" if is_counted => format!("a cut of {value} edges in {name}"),
+            "mvc" => format!("a cover of weight {value} in {name}"),
+            "mis" => format!("an independent set of weight {value} in {name}"),
             "cut" => format!("a cut of weight {value} in {name}"),
             _ => format!("{} {value} in {name}", self.problem.objective_name),
+        }
+    }
+
+    fn objective_name(&self) -> &'static str {
+        match self.objective {
+            Objective::Weight(_) if self.problem.objective_name.ends_with("size") => "weight",
+            _ => self.problem.objective_name,
         }
     }
 
@@ -159,7 +168,7 @@ impl Answer<'_> {
             };
             lines.push(name, format!("{value} ({source})"));
         }
-        lines.push(self.problem.objective_name, self.objective);
+        lines.push(self.objective_name(), self.objective);
         lines.push("verified", if self.verified { "yes" } else { "no" });
         lines.push("problem", self.problem.title);
         lines.push("method", self.method);
@@ -215,7 +224,9 @@ impl fmt::Display for Answer<'_> {
             writeln!(
                 f,
                 "\n{:width$} {:>12} {:>10}",
-                "method", self.problem.objective_name, "time"
+                "method",
+                self.objective_name(),
+                "time"
             )?;
             for row in &self.rows {
                 let (value, time) = (row.objective.to_string(), human_seconds(row.seconds));

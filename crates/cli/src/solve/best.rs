@@ -15,6 +15,7 @@ use shardgraph_solver::{
 };
 
 use super::answer::{Answer, PolicyReport, Row, labelled};
+use super::drawing::Solved;
 use super::{Method, SolveArgs, is_of_sets, of_graph, options};
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
@@ -23,7 +24,7 @@ use crate::report::ReportArgs;
 use crate::world::{World, settle};
 
 /// Seconds for the policy and the search once the reductions are done.
-const SECONDS_AFTER_REDUCTIONS: f64 = 1.0;
+pub(super) const SECONDS_AFTER_REDUCTIONS: f64 = 1.0;
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -211,8 +212,8 @@ fn load(
     process: Option<u32>,
 ) -> anyhow::Result<Inputs> {
     let device = args.world.device(args.device, process.is_some(), report)?;
-    if let (Some(out), 0) = (&args.out, process.unwrap_or(0)) {
-        args.check_inputs_stay(out)?;
+    if process.unwrap_or(0) == 0 {
+        args.check_files()?;
     }
     let policy = match args.method {
         Method::Best => Some(args.policy(problem)?),
@@ -227,7 +228,11 @@ fn load(
         return Err(BadInput(format!("{source}: {why}")).into());
     }
     let graphs = args.graphs();
-    let graphs = graphs.iter().map(|graph| read(graph, problem, report));
+    let graphs = graphs.iter().map(|graph| {
+        let loaded = read(graph, problem, report)?;
+        args.check_drawing(&loaded.graph, &loaded.origin)?;
+        Ok(loaded)
+    });
     Ok(Inputs {
         problem,
         device,
@@ -364,7 +369,9 @@ impl<'a> Search<'a> {
                 .report
                 .note(&format!("{}: {why}", loaded.origin.name));
         }
-        let written = self.args.write(&found.nodes, &loaded.origin.labels);
+        let (nodes, origin) = (&found.nodes, &loaded.origin);
+        let solved = Solved::new(self.inputs.problem, origin, &loaded.graph, nodes);
+        let written = self.args.write(nodes, &origin.labels, Some(&solved));
         let mut answer = self.answer(loaded, found, played);
         match written {
             Ok(true) => answer.solution = None,

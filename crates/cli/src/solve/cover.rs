@@ -2,6 +2,7 @@
 
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
+use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Objective};
 use shardgraph_solver::{
@@ -10,6 +11,7 @@ use shardgraph_solver::{
 };
 
 use super::answer::{Answer, PolicyReport, Row, StagesReport, labelled};
+use super::drawing::Solved;
 use super::{SolveArgs, is_of_sets, of_graph, options};
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
@@ -29,6 +31,8 @@ struct Inputs {
 /// One graph.
 struct Loaded {
     adjacency: Adjacency,
+    /// For an output that shows it.
+    graph: Option<Graph>,
     origin: Origin,
 }
 
@@ -154,9 +158,8 @@ fn find_more(
 /// `process` is the rank of this process, if it is one of several.
 fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::Result<Inputs> {
     let device = args.world.device(args.device, process.is_some(), report)?;
-    let is_writer = process.unwrap_or(0) == 0;
-    if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
-        args.check_inputs_stay(out)?;
+    if process.unwrap_or(0) == 0 {
+        args.check_files()?;
     }
     let policy = args.policy(&MINIMUM_VERTEX_COVER)?;
     if is_of_sets(&policy) {
@@ -171,7 +174,18 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     for graph in args.graphs() {
         let (adjacency, origin) = graph.adjacency(report)?;
         args.stages.check_size(&adjacency, &origin.name)?;
-        graphs.push(Loaded { adjacency, origin });
+        let graph = match args.shows_graph() {
+            true => Some(adjacency.clone().into_graph()?),
+            false => None,
+        };
+        if let Some(graph) = &graph {
+            args.check_drawing(graph, &origin)?;
+        }
+        graphs.push(Loaded {
+            adjacency,
+            graph,
+            origin,
+        });
     }
     Ok(Inputs {
         device,
@@ -196,7 +210,10 @@ fn finish(
             failed = std::mem::replace(&mut failed, Ok(())).and(error);
             Refined::alone(found)
         });
-        let written = args.write(&refined.cover, &graph.origin.labels);
+        let (cover, origin) = (&refined.cover, &graph.origin);
+        let shown = graph.graph.as_ref();
+        let solved = shown.map(|graph| Solved::new(&MINIMUM_VERTEX_COVER, origin, graph, cover));
+        let written = args.write(cover, &origin.labels, solved.as_ref());
         let mut answer = answer(args, inputs, graph, (&found.alone, refined), n_ranks);
         match written {
             Ok(true) => answer.solution = None,
@@ -243,7 +260,9 @@ fn answer<'a>(
 ) -> Answer<'a> {
     let by_reductions = refined.reduction.as_ref().map(ReductionReport::lower_bound);
     let Inputs { device, policy, .. } = inputs;
-    let Loaded { adjacency, origin } = graph;
+    let Loaded {
+        adjacency, origin, ..
+    } = graph;
     let sizes = (adjacency.n_nodes(), adjacency.n_edges());
     let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
     let is_shared = n_ranks > 1 || args.communication.is_some();

@@ -10,6 +10,7 @@ use shardgraph_solver::train::Preset;
 use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems, solve_problems_as_rank};
 
 use super::answer::{Answer, PolicyReport, Row, labelled};
+use super::drawing::Solved;
 use super::{SolveArgs, of_graph, options};
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
@@ -90,9 +91,8 @@ fn load(
         return Err(BadInput(text.into()).into());
     }
     let device = args.world.device(args.device, process.is_some(), report)?;
-    let is_writer = process.unwrap_or(0) == 0;
-    if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
-        args.check_inputs_stay(out)?;
+    if process.unwrap_or(0) == 0 {
+        args.check_files()?;
     }
     let policy = args.policy(problem)?;
     let mut inputs = Inputs {
@@ -115,6 +115,7 @@ fn load(
                 (graph, origin)
             }
         };
+        args.check_drawing(&graph, &origin)?;
         inputs.baselines.push(match args.stages.compares() {
             true => baselines(problem, &graph)?,
             false => Vec::new(),
@@ -171,7 +172,9 @@ fn finish(
     for (i, answer) in answers.into_iter().enumerate() {
         let answer = (&answer, n_steps.unwrap_or(0));
         let mut printed = printed(args, inputs, (i, answer), (n_ranks, is_shared));
-        match args.write(&answer.0.nodes, &inputs.origins[i].labels) {
+        let (nodes, origin) = (&answer.0.nodes, &inputs.origins[i]);
+        let solved = Solved::new(inputs.problem, origin, &inputs.graphs[i], nodes);
+        match args.write(nodes, &origin.labels, Some(&solved)) {
             Ok(true) => {
                 printed.out = args.out.as_deref();
                 printed.solution = None;
