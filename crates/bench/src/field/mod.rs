@@ -252,8 +252,9 @@ impl Request {
             let reaches = |found: &Found, best: f64| self.reaches(found.medians[k], best);
             let n_reached = known.iter().filter(|(best, found)| reaches(found, *best));
             let gap = |(best, found): &(f64, &Found)| {
-                100.0 * (found.medians[k] - best).abs() / best.abs().max(1.0)
-                    * if reaches(found, *best) { -1.0 } else { 1.0 }
+                let sign = if reaches(found, *best) { -1.0 } else { 1.0 };
+                // Nothing has no sign.
+                sign * 100.0 * (found.medians[k] - best).abs() / best.abs().max(1.0) + 0.0
             };
             let mean = known.iter().map(gap).sum::<f64>() / known.len().max(1) as f64;
             line.insert(format!("reached in {limit} s"), json!(n_reached.count()));
