@@ -1,6 +1,6 @@
 //! Instances of a published table, with the best objective that is known of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -147,8 +147,11 @@ fn labelled(line: &str, labels: Labels) -> Result<f64, Failure> {
         return Ok(ones.iter().filter(|one| **one == "1").count() as f64);
     }
     let ids: Result<Vec<usize>, _> = edges.split_whitespace().map(str::parse).collect();
-    let is_cut = |pair: &&[usize]| ones.get(pair[0]) != ones.get(pair[1]);
-    Ok(ids?.chunks_exact(2).filter(is_cut).count() as f64)
+    // Some files list an edge in both directions.
+    let edge = |pair: &[usize]| (pair[0].min(pair[1]), pair[0].max(pair[1]));
+    let edges: BTreeSet<(usize, usize)> = ids?.chunks_exact(2).map(edge).collect();
+    let is_cut = |(u, v): &&(usize, usize)| ones.get(*u) != ones.get(*v);
+    Ok(edges.iter().filter(is_cut).count() as f64)
 }
 
 #[cfg(test)]
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn labels_are_counted() {
-        let line = "0 1 1 2 2 3 label 0 1 1 0";
+        let line = "0 1 1 2 2 3 1 0 label 0 1 1 0";
         assert_eq!(
             labelled(line, Labels::Members).unwrap().total_cmp(&2.0),
             std::cmp::Ordering::Equal

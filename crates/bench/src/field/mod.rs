@@ -37,6 +37,9 @@ struct Request {
     /// Time limits in seconds, rising. A later one is left out once the best known is reached or
     /// the optimum proved.
     limits: Vec<f64>,
+    /// Later limits are left out once the optimum is proved, and not before.
+    #[serde(default)]
+    until_proved: bool,
     seeds: Vec<u64>,
     /// Instances that are solved; all without it.
     #[serde(default)]
@@ -121,7 +124,8 @@ impl Request {
         let (mut medians, mut is_proved) = (Vec::new(), false);
         for (k, &limit) in self.limits.iter().enumerate() {
             let is_done = |&found: &f64| {
-                is_proved || instance.best.is_some_and(|best| self.reaches(found, best))
+                let is_reached = |best| !self.until_proved && self.reaches(found, best);
+                is_proved || instance.best.is_some_and(is_reached)
             };
             if medians.last().is_some_and(is_done) {
                 medians.push(medians[k - 1]);
@@ -253,12 +257,15 @@ impl Request {
             let n_reached = known.iter().filter(|(best, found)| reaches(found, *best));
             let gap = |(best, found): &(f64, &Found)| {
                 let sign = if reaches(found, *best) { -1.0 } else { 1.0 };
-                // Nothing has no sign.
-                sign * 100.0 * (found.medians[k] - best).abs() / best.abs().max(1.0) + 0.0
+                sign * 100.0 * (found.medians[k] - best).abs() / best.abs().max(1.0)
             };
-            let mean = known.iter().map(gap).sum::<f64>() / known.len().max(1) as f64;
+            if known.is_empty() {
+                continue;
+            }
+            let mean = known.iter().map(gap).sum::<f64>() / known.len() as f64;
             line.insert(format!("reached in {limit} s"), json!(n_reached.count()));
-            line.insert(format!("mean gap in {limit} s, percent"), json!(mean));
+            // Nothing has no sign.
+            line.insert(format!("mean gap in {limit} s, percent"), json!(mean + 0.0));
         }
         let n_proved = all.iter().filter(|(_, found)| found.is_proved).count();
         line.insert("proved optimal".to_owned(), json!(n_proved));
