@@ -2,10 +2,12 @@
 
 import doctest
 import importlib
+import pathlib
 import re
 
 import pytest
-from conftest import ROOT
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 MODULES = ["", "._graph", "._solve", ".brkga", ".embed", ".gym", ".networkx", ".place", ".relational"]
 

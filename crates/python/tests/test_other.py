@@ -125,6 +125,8 @@ def test_a_plan_is_the_binarys(place_file, binary):
         "300",
         "--seed",
         "5",
+        "--links",
+        "unlimited",
         "--format",
         "json",
     ]
