@@ -342,12 +342,20 @@ fn a_comparison_has_every_method_and_its_best_plan() {
             assert!(row["gap_to_best"].as_f64().unwrap() >= 0.0);
         }
     }
-    let text = run(
+    let chart = folder.path().join("bars.svg");
+    let words = "place {} --compare --evaluations 50 --svg {} --format json";
+    let table = run(words, &[&fixture("g0018.pbtxt"), &chart]).json();
+    let svg = fs::read_to_string(&chart).unwrap();
+    for row in table["rows"].as_array().unwrap() {
+        let name = row["method"].as_str().unwrap();
+        assert!(svg.contains(name), "{name}");
+    }
+    let code = run(
         "place {} --compare --evaluations 50",
         &[&fixture("tiny.pbtxt")],
     )
     .code;
-    assert_eq!(text, Some(0));
+    assert_eq!(code, Some(0));
 }
 
 /// Under a limit that some methods exceed and are faster for it: the best is the fastest of those that fit.

@@ -9,7 +9,7 @@ use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites}
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
 
-const TABLE: [(&str, Measurement); 33] = [
+const TABLE: [(&str, Measurement); 35] = [
     ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
@@ -26,8 +26,10 @@ const TABLE: [(&str, Measurement); 33] = [
     ("regal/engines", regal::engines),
     ("regal/experiment", regal::experiment),
     ("regal/learning", regal::learning),
+    ("regal/links", regal::links),
     ("regal/overlaps", regal::overlaps),
     ("regal/sizes", regal::sizes),
+    ("regal/stg", regal::stg),
     ("regal/tune", regal::tune),
     ("rgcn/epochs", rgcn::epochs),
     ("rgcn/partitions", rgcn::partitions),

@@ -161,7 +161,7 @@ impl Job<'_> {
         } = self.search(self.options, self.policy)?;
         let unfit = self.unfit(&plan);
         let written = match unfit {
-            None => self.write(&plan),
+            None => self.write(&plan, None),
             Some(_) => Ok(()),
         };
         let subject = self.subject(index, loaded);
@@ -208,7 +208,7 @@ impl Job<'_> {
         };
         let subject = self.subject(index, loaded).of_pipeline();
         let circumstances = self.circumstances(verify_seconds, loaded);
-        let answer = ThroughputAnswer::new(subject, (&problem, &plan), circumstances);
+        let answer = ThroughputAnswer::new(subject, &problem, &plan, circumstances);
         let is_read = self.print(&answer)?;
         written?;
         Ok(Told { unfit, is_read })
@@ -246,11 +246,11 @@ impl Job<'_> {
         let key = |plan: &Plan| (plan.outcome.excess_bytes, plan.value());
         let best = plans.iter().min_by_key(|plan| key(plan));
         let unfit = best.and_then(|best| self.unfit(best));
+        let comparison = Comparison::of(self.graph.name(), self.options.objective, &plans);
         let written = match best {
-            Some(best) if unfit.is_none() => self.write(best),
+            Some(best) if unfit.is_none() => self.write(best, Some(&comparison)),
             _ => Ok(()),
         };
-        let comparison = Comparison::of(self.graph.name(), self.options.objective, &plans);
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
         let is_read = self.print(&Table::new(subject, &comparison, circumstances))?;
@@ -308,7 +308,7 @@ impl Job<'_> {
     }
 
     fn subject<'s>(&'s self, index: usize, loaded: &'s Loaded) -> Subject<'s> {
-        Subject::new((index, self.graph), loaded, self.machine, self.options)
+        Subject::new(index, self.graph, loaded, self.machine, self.options)
     }
 
     fn circumstances(&self, verify_seconds: f64, loaded: &Loaded) -> Circumstances {
@@ -352,10 +352,11 @@ impl Job<'_> {
     }
 
     /// Only plans that fit: who finds a file may use it.
-    fn write(&self, plan: &Plan) -> anyhow::Result<()> {
+    fn write(&self, plan: &Plan, comparison: Option<&Comparison>) -> anyhow::Result<()> {
         let (objective, model) = (self.options.objective, self.options.model);
         let problem = Problem::new(self.graph, &self.machine.devices, objective, model)?;
-        self.args.files.write(&problem, plan, &self.args.report)
+        let files = &self.args.files;
+        files.write(&problem, plan, comparison, &self.args.report)
     }
 
     /// Prints an answer; false when nobody reads on.

@@ -32,7 +32,8 @@ pub(crate) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     pub(crate) fn new(
-        (index, graph): (usize, &'a Graph),
+        index: usize,
+        graph: &'a Graph,
         loaded: &'a Loaded,
         machine: &'a Machine,
         options: &PlaceOptions,

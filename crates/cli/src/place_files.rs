@@ -9,7 +9,8 @@ use serde_json::json;
 use shardgraph_costgraph::{
     Pipeline, Problem, Simulation, Span, Step, chrome_trace, device_map, gantt_svg,
 };
-use shardgraph_regal::{PipelinePlan, Plan};
+use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
+use shardgraph_regal::{Comparison, PipelinePlan, Plan};
 
 use crate::exit::BadInput;
 use crate::output_file;
@@ -22,7 +23,7 @@ pub(crate) struct FileArgs {
     /// Write a timeline that ui.perfetto.dev and chrome://tracing open
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Draw a picture: the schedule as a Gantt chart
+    /// Draw a picture: the schedule as a Gantt chart, with --compare the methods as bars
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the plan as JSON: where and when each op and transfer runs
@@ -70,11 +71,12 @@ impl FileArgs {
         Ok(())
     }
 
-    /// Writes them together, as [`output_file::write_all`] does.
+    /// Writes them together, as [`output_file::write_all`] does; of a comparison, the picture shows that.
     pub(crate) fn write(
         &self,
         problem: &Problem<'_>,
         plan: &Plan,
+        comparison: Option<&Comparison>,
         report: &ReportArgs,
     ) -> anyhow::Result<()> {
         let mut files: Vec<(&Path, String)> = Vec::new();
@@ -82,7 +84,13 @@ impl FileArgs {
             files.push((path, chrome_trace(problem, &plan.schedule)?));
         }
         if let Some(path) = &self.svg {
-            files.push((path, gantt_svg(problem, &plan.schedule)?));
+            files.push((
+                path,
+                match comparison {
+                    Some(comparison) => bars_svg(comparison),
+                    None => gantt_svg(problem, &plan.schedule)?,
+                },
+            ));
         }
         if let Some(path) = &self.plan {
             files.push((path, plan_json(problem, plan)?));
@@ -133,6 +141,32 @@ impl FileArgs {
         }
         Ok(Some((path, serde_json::to_string_pretty(&map)? + "\n")))
     }
+}
+
+/// The methods as bars: how far each is above the best that fits.
+fn bars_svg(comparison: &Comparison) -> String {
+    let rows = || comparison.rows.iter();
+    let names = rows().map(|row| match row.decoder {
+        Some(decoder) => format!("{}, {}", row.method.name(), decoder.name()),
+        None => row.method.name().to_owned(),
+    });
+    let bars = (0..).map(f64::from).zip(rows()).map(|(place, row)| {
+        let percent = 100.0 * row.gap_to_best.unwrap_or(0.0);
+        let text = match row.gap_to_best {
+            Some(_) => format!("{percent:.2} %"),
+            None => "does not fit".to_owned(),
+        };
+        Point::from((percent, place)).with_text(text)
+    });
+    let x = Axis::linear("% above the best").from_zero();
+    let panel = Panel::new(x, Axis::named("", names))
+        .sized(420.0, 22.0 * comparison.rows.len() as f64)
+        .with(Series::bars("plans", bars));
+    let graph = crate::place_answer::printable(&comparison.graph);
+    let most = rows().map(|row| row.evaluations).max().unwrap_or(0);
+    let title = format!("{graph}: methods, at most {most} evaluations each");
+    let description = "A bar for each method: how far its plan is above the best one.";
+    Figure::new(title, description).panel(panel).svg()
 }
 
 /// A pipeline as one JSON object, an op or transfer of micro-batch 0 a line; each repeats after every period.

@@ -135,7 +135,7 @@ impl CostGraphArgs {
             ..CostsAnswer::default()
         };
         let (origin, graphs) = if path.exists() {
-            self.read(path, (card, &mut costs), report)?
+            self.read(path, card, &mut costs, report)?
         } else {
             self.make(&spec_of(path)?, seed)?
         };
@@ -167,7 +167,8 @@ impl CostGraphArgs {
     fn read(
         &self,
         path: &Path,
-        (card, costs): (Option<NamedCard>, &mut CostsAnswer),
+        card: Option<NamedCard>,
+        costs: &mut CostsAnswer,
         report: &ReportArgs,
     ) -> anyhow::Result<(String, Vec<(usize, Graph)>)> {
         let file = read_graphs(path, &self.read_options(card))?;

@@ -39,7 +39,8 @@ impl<'a> ThroughputAnswer<'a> {
     /// `plan` has been checked: there is no other.
     pub(crate) fn new(
         subject: Subject<'a>,
-        (problem, plan): (&Problem<'_>, &PipelinePlan),
+        problem: &Problem<'_>,
+        plan: &PipelinePlan,
         circumstances: Circumstances,
     ) -> Self {
         let pipeline = &plan.pipeline;

@@ -116,7 +116,7 @@ impl Gantt {
             chart.draw_lane(&mut svg, i, lane);
         }
         if let Some((name, length_ns)) = &self.reference {
-            chart.draw_reference(&mut svg, self.lanes.len(), (name, *length_ns));
+            chart.draw_reference(&mut svg, self.lanes.len(), name, *length_ns);
         }
         svg.line(format_args!("<g stroke=\"#fff\" stroke-width=\"0.4\">"));
         for (i, lane) in self.lanes.iter().enumerate() {
@@ -149,6 +149,7 @@ impl<'g> Chart<'g> {
     fn new(gantt: &'g Gantt) -> Chart<'g> {
         let lanes = || gantt.lanes.iter();
         let names = lanes().flat_map(|lane| [width(&lane.name), width(&lane.note)]);
+        let names = names.chain(gantt.reference.iter().map(|(name, _)| width(name)));
         let ends = lanes().flat_map(|lane| lane.spans.iter().map(|span| span.end_ns));
         let ends = ends.chain(gantt.links.iter().map(|link| link.end_ns));
         let ends = ends.chain(gantt.reference.iter().map(|(_, length_ns)| *length_ns));
@@ -273,13 +274,13 @@ impl<'g> Chart<'g> {
         }
         let style = "fill=\"#666\"";
         svg.text(
-            [x, y],
+            [x + 10.0, y],
             style,
             "dark border: critical path; broken line: memory limit",
         );
     }
 
-    fn draw_reference(&self, svg: &mut Svg, lane: usize, (name, length_ns): (&str, u64)) {
+    fn draw_reference(&self, svg: &mut Svg, lane: usize, name: &str, length_ns: u64) {
         let y = self.y(lane);
         svg.text([MARGIN, y + 11.0], "", &shortened(name, WIDEST));
         let length = self.x(length_ns) - self.left;

@@ -8,10 +8,12 @@ use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 
 use crate::error::Error;
 use crate::options::{GeneticOptions, PlaceOptions};
-use crate::policy::Read;
 use crate::proposals::CheapSchedule;
 use crate::search::search_on;
 use crate::watch::{Search, unwatched};
+
+/// What networks read of a problem: ops as nodes and uses as edges, and the order of the ops, producers before consumers.
+pub(crate) type Read<'a> = (&'a Value, &'a [u32]);
 
 /// Which features an op has.
 ///

@@ -5,6 +5,7 @@
 
 mod cp_sat;
 mod datasets;
+mod default_plans;
 mod direct;
 mod engines;
 mod experiment;
@@ -25,6 +26,7 @@ use crate::options::Options;
 use crate::report::{Failure, Report};
 
 pub(crate) use cp_sat::run as cp_sat;
+pub(crate) use default_plans::{links, stg};
 pub(crate) use engines::run as engines;
 
 /// Sizes of a test.

@@ -21,7 +21,7 @@ use crate::search::Proposals;
 
 pub(crate) use actions::Actions;
 pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
-pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork, Read};
+pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork};
 
 /// What [`Policy::shipped`] gives, by name.
 const SHIPPED: [(&str, &[u8]); 3] = [

@@ -15,13 +15,11 @@ use super::actions::{ActionSpace, Actions};
 use super::config::{EncoderShape, PolicyConfig};
 use super::crossover::{self, Crossover};
 use crate::error::Error;
+use crate::features::Read;
 
 /// The scope of the layers that make logits, and that of the last of them.
 const HEAD: &str = "policy/actions";
 const LAST_LAYER: &str = "policy/actions/1/";
-
-/// What networks read of a problem: ops as nodes and uses as edges, and the order of the ops, producers before consumers.
-pub(crate) type Read<'a> = (&'a Value, &'a [u32]);
 
 /// Several problems side by side, as the networks read them.
 pub(crate) struct Contexts {

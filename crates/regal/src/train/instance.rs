@@ -10,9 +10,9 @@ use shardgraph_random::KeyedRng;
 use super::TrainConfig;
 use super::queue::{Job, Ranks, number_of, words_of};
 use crate::error::Error;
-use crate::features::value_of_nodes;
+use crate::features::{Read, value_of_nodes};
 use crate::options::PlaceOptions;
-use crate::policy::{PolicyConfig, Read};
+use crate::policy::PolicyConfig;
 use crate::proposals::CheapSchedule;
 use crate::search::{Proposals, search};
 
