@@ -125,7 +125,8 @@ fn fitness(value: f64) -> Fitness {
     (ordered, 0)
 }
 
-fn value_of((ordered, _): Fitness) -> f64 {
+fn value_of(fitness: Fitness) -> f64 {
+    let ordered = fitness.0;
     match ordered >> 63 {
         1 => f64::from_bits(ordered & !(1 << 63)),
         _ => f64::from_bits(!ordered),

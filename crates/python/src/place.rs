@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use shardgraph_costgraph::import::{Format, ReadOptions, read_graphs};
 use shardgraph_costgraph::{
-    Device, DeviceSet, Graph, Link, Objective, Problem, Step, chrome_trace, device_map, gantt_svg,
+    Device, DeviceSet, Graph, Link, NAMED_LINKS, Objective, Problem, Step, chrome_trace,
+    device_map, gantt_svg,
 };
 use shardgraph_device::Timer;
 use shardgraph_regal::{PlaceOptions, Plan, Watch, place_watched};
@@ -77,8 +78,9 @@ impl NativeCostGraph {
 pub(crate) struct PlaceRequest {
     /// Name, bytes of memory and cost factor.
     devices: Vec<(String, Option<u64>, f64)>,
-    bandwidth_gbs: f64,
-    latency_ns: u64,
+    links: String,
+    bandwidth_gbs: Option<f64>,
+    latency_ns: Option<u64>,
     objective: String,
     evaluations: u64,
     seed: u64,
@@ -132,9 +134,19 @@ fn devices(request: &PlaceRequest) -> Result<DeviceSet, shardgraph_costgraph::Er
         class: 0,
         cost_factor: *cost_factor,
     };
+    let Some(named) = (NAMED_LINKS.iter()).find(|named| named.name == request.links) else {
+        let names: Vec<&str> = NAMED_LINKS.iter().map(|named| named.name).collect();
+        let message = format!(
+            "links = `{}`: expected one of {}",
+            request.links,
+            names.join(", ")
+        );
+        let kind = shardgraph_costgraph::ErrorKind::Argument;
+        return Err(shardgraph_costgraph::Error::new(kind, message));
+    };
     let link = Link {
-        bandwidth_gbs: request.bandwidth_gbs,
-        latency_ns: request.latency_ns,
+        bandwidth_gbs: request.bandwidth_gbs.unwrap_or(named.link.bandwidth_gbs),
+        latency_ns: request.latency_ns.unwrap_or(named.link.latency_ns),
     };
     DeviceSet::new(request.devices.iter().map(device).collect())?.with_link(link)
 }

@@ -176,7 +176,7 @@ fn unweighted(
         all_rows: false,
     };
     let mut play = |seconds: Option<f64>| match &policy {
-        Some(policy) => play_policy(problem, graph, policy, stop, (&clock, seconds)),
+        Some(policy) => play_policy(problem, graph, policy, stop, &clock, seconds),
         None => Ok(None),
     };
     let run_policy: Option<&mut shardgraph_solver::RunPolicy<'_>> = match has_policy {
@@ -214,7 +214,8 @@ fn play_policy(
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     stop: &Stop,
-    (clock, seconds): (&(dyn Fn() -> f64 + Sync), Option<f64>),
+    clock: &(dyn Fn() -> f64 + Sync),
+    seconds: Option<f64>,
 ) -> Result<Option<Vec<u32>>, Error> {
     let flag = Arc::new(AtomicBool::new(false));
     let options = SolveOptions {

@@ -38,7 +38,10 @@ def test_line_has_the_binarys_bits_for_any_number_of_threads(binary, tmp_path):
     ]
     subprocess.run(command, check=True, capture_output=True)
     assert np.array_equal(np.load(tmp_path / "e.npy"), line.embedding_)
-    one = [Line(8, order=order, epochs=20, random_state=3).fit(karate).embedding_ for order in ("first", "second")]
+    one = [
+        Line(8, order=order, epochs=20, random_state=3).fit(karate).embedding_
+        for order in ("first", "second")
+    ]
     assert np.array_equal(np.hstack(one), line.embedding_)
     nearest, cosines = line.nearest(0, k=5)
     assert len(nearest) == 5 and 0 not in nearest and np.all(np.diff(cosines) <= 0)
@@ -96,6 +99,7 @@ def test_a_plan_is_feasible_and_no_worse_than_its_baselines(place_file):
     assert made.device.shape == (graph.n_ops,) and sorted(made.order) == list(range(graph.n_ops))
     assert made.fits and made.makespan >= made.bound > 0 and made.peak_bytes.shape == (2,)
     assert all(made.makespan <= row.makespan for row in made.baselines) and made.speedup >= 1
+    assert place.plan(graph, 2, links="unlimited").makespan < made.makespan
     assert "<svg" in made._repr_html_()
     again = place.plan(graph, 2, evaluations=500, threads=2)
     assert np.array_equal(again.device, made.device)
@@ -125,8 +129,6 @@ def test_a_plan_is_the_binarys(place_file, binary):
         "300",
         "--seed",
         "5",
-        "--links",
-        "unlimited",
         "--format",
         "json",
     ]
@@ -141,7 +143,11 @@ def test_placement_refuses_what_is_wrong(tmp_path, place_file):
     with pytest.raises((ReadError, ValueError)):
         place.read(tmp_path / "bad.onnx")
     graph = place.read(place_file)
-    for options, words in [({"devices": 0}, "no devices"), ({"objective": "fun"}, "runtime or memory")]:
+    for options, words in [
+        ({"devices": 0}, "no devices"),
+        ({"links": "wire"}, "nvlink4"),
+        ({"objective": "fun"}, "runtime or memory"),
+    ]:
         with pytest.raises(ValueError, match=words):
             place.plan(graph, **options)
     with pytest.raises(ValueError, match="16GiB"):

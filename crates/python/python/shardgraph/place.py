@@ -111,8 +111,9 @@ def plan(
     graph: _shardgraph.NativeCostGraph,
     devices: int | Sequence[Device] = 2,
     *,
-    bandwidth_gbs: float = float("inf"),
-    latency_ns: int = 0,
+    links: str = "pcie4",
+    bandwidth_gbs: float | None = None,
+    latency_ns: int | None = None,
     objective: str = "runtime",
     evaluations: int = 5000,
     time_limit: float | None = None,
@@ -122,13 +123,15 @@ def plan(
     """The best checked placement and schedule that a portfolio of searches and baselines finds.
 
     :param devices: a number of equal devices, or a list of :class:`Device`.
-    :param bandwidth_gbs: GB/s of the link between any two devices; infinite by default.
+    :param links: what joins any two devices: ethernet100, pcie4, pcie5, nvlink4 or unlimited.
+    :param bandwidth_gbs: GB/s in place of those of the links; so ``latency_ns``.
     :param objective: runtime, or memory for the smallest peak.
     """
     if isinstance(devices, int):
         devices = [Device(f"device {i}") for i in range(devices)]
     request = {
         "devices": [(device.name, _bytes(device.memory), device.cost_factor) for device in devices],
+        "links": links,
         "bandwidth_gbs": bandwidth_gbs,
         "latency_ns": latency_ns,
         "objective": objective,
