@@ -35,6 +35,51 @@ fn ring(folder: &Path, n: usize) -> [PathBuf; 3] {
     paths
 }
 
+/// A decoder alone learns, stops at its best epoch, and answers a file of questions.
+#[test]
+fn a_decoder_alone_learns_stops_and_answers_many_questions() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 30);
+    let [train, valid, test] = paths(&files);
+    let model = scratch.path().join("model");
+    for decoder in ["distmult", "complex"] {
+        let words = format!(
+            "rgcn train {{}} --task links --valid {{}} --test {{}} --decoder-only --decoder {decoder} --dim 16 --batch 20 \
+             --negatives 8 --epochs 40 --valid-epochs 1 --patience 3 --run {{}}/{decoder} --format json"
+        );
+        let answer = run(&words, &[train, valid, test, &model]).json();
+        let (best, epochs) = (answer["best_epoch"].as_u64(), answer["epochs"].as_u64());
+        assert!(best <= epochs && epochs.unwrap() <= 40, "{answer}");
+        let eval =
+            format!("rgcn eval {{}} --valid {{}} --test {{}} --model {{}}/{decoder} --format json");
+        let evaluation = run(&eval, &[train, valid, test, &model]).json();
+        assert_eq!(
+            evaluation["valid"], answer["valid"],
+            "the model of the best epoch is kept"
+        );
+        assert_eq!(evaluation["test"], answer["test"]);
+    }
+    let queries = scratch.path().join("queries.tsv");
+    fs::write(&queries, "n3\tnext\t?\n?\tnext_but_one\tn3\n").unwrap();
+    let words = "rgcn predict {} --valid {} --test {} --model {}/complex --queries {} --top 4 --format json";
+    let inputs = [train, valid, test, &model, &queries];
+    let answer = run(words, &inputs).json();
+    let asked = answer["queries"].as_array().unwrap();
+    assert_eq!(
+        (asked.len(), asked[1]["ends"].as_array().unwrap().len()),
+        (2, 4)
+    );
+    let one = "rgcn predict {} --valid {} --test {} --model {}/complex --subject n3 --relation next --top 4 --format json";
+    let single = run(one, &inputs[..4]).json();
+    assert_eq!(single["ends"], asked[0]["ends"]);
+    fs::write(&queries, "n3\tnext\t?\nn3\tnext\tn4\n").unwrap();
+    let message = run(words, &inputs).error(2);
+    assert!(
+        message.contains("queries.tsv:2: no end is asked for"),
+        "{message}"
+    );
+}
+
 fn paths(files: &[PathBuf; 3]) -> [&Path; 3] {
     [&files[0], &files[1], &files[2]]
 }

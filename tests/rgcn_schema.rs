@@ -95,6 +95,7 @@ const RGCN_TRAIN: [(&str, &str); 30] = [
     ("seeds", "list"),
     ("settings", "object"),
     ("accuracy_of", "string"),
+    ("accuracies", "list"),
     ("accuracy_mean", "number"),
     ("accuracy_std", "number"),
     ("accuracy_interval", "number"),

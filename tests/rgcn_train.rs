@@ -199,6 +199,42 @@ fn a_run_goes_on_and_its_model_is_read_again() {
         (predictions.len(), &predictions[1]["node"]),
         (2, &"3".into())
     );
+    classes_of_many_nodes(&parts, &predictions[1]);
+}
+
+/// All nodes, or those of a file, with probabilities that sum to 1; `third` is the prediction of node 3.
+fn classes_of_many_nodes(model: &Path, third: &Value) {
+    let scratch = tempfile::tempdir().unwrap();
+    let (table, list) = (
+        scratch.path().join("classes.csv"),
+        scratch.path().join("list.txt"),
+    );
+    let words = "rgcn predict ba-rel:1500:2.5:6 --model {} --all --out {} --format json";
+    let answer = run(words, &[model, &table]).json();
+    assert_eq!(answer["predicted_nodes"], 1500);
+    let text = fs::read_to_string(&table).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((rows.len(), &rows[0][..2]), (1501, &["node", "class"][..]));
+    for row in &rows[1..] {
+        let probabilities = row[2..].iter().map(|p| p.parse::<f64>().unwrap());
+        let probabilities: Vec<f64> = probabilities.collect();
+        let sum: f64 = probabilities.iter().sum();
+        assert!((sum - 1.0).abs() < 1e-4, "{row:?}");
+        let largest = probabilities.iter().copied().fold(0.0, f64::max);
+        let class = rows[0].iter().position(|name| *name == row[1]).unwrap();
+        assert!(largest - probabilities[class - 2] < 1e-6, "{row:?}");
+    }
+    assert_eq!(rows[4][1], third["class"].as_str().unwrap());
+    fs::write(&list, "3\n\n7\n").unwrap();
+    let words = "rgcn predict ba-rel:1500:2.5:6 --model {} --node-file {} --format json";
+    let answer = run(words, &[model, &list]).json();
+    assert_eq!(&answer["predictions"][0], third);
+    fs::write(&list, "3\nnobody\n").unwrap();
+    let message = run(words, &[model, &list]).error(2);
+    assert!(
+        message.contains("list.txt:2: nobody: the graph has no such node"),
+        "{message}"
+    );
 }
 
 #[test]

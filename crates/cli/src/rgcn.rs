@@ -7,6 +7,7 @@ mod info;
 mod links;
 mod plan;
 mod predict;
+mod queries;
 mod settings;
 mod train;
 

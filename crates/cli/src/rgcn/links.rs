@@ -1,18 +1,19 @@
 //! `shardgraph rgcn train --task links`: a model that predicts links, and how well true links rank.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shardgraph_graph::Labels as Names;
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{
-    Config, LinkConfig, LinkLoss, LinkOptions, LinkOutcome, LinkReport, LinkScores, Question,
-    SavedLinks, train_links,
+    Config, LinkConfig, LinkDecoder, LinkLoss, LinkOptions, LinkOutcome, LinkReport, LinkScores,
+    Question, SavedLinks, train_links,
 };
 
 use super::data::{DataArgs, LinkFiles};
+use super::queries;
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;
@@ -62,6 +63,22 @@ pub(crate) struct LinkArgs {
     /// Epochs between two rankings of the triples of --valid; 0: only at the end
     #[arg(long, value_name = "N")]
     valid_epochs: Option<u32>,
+    /// Epochs without a better MRR of --valid after which training ends; the model is that of the best epoch; 0: training
+    /// goes on [default: 0; 6 with --decoder-only]
+    #[arg(long, value_name = "N")]
+    patience: Option<u32>,
+    /// Score of a triple: distmult, or complex (with --decoder-only or --reciprocal) [default: distmult]
+    #[arg(long, value_name = "distmult|complex")]
+    decoder: Option<LinkDecoder>,
+    /// Learn vectors of nodes and relations alone: nothing encodes, relations are reciprocal
+    #[arg(long)]
+    decoder_only: bool,
+    /// Ask for heads by vectors of inverse relations
+    #[arg(long)]
+    reciprocal: bool,
+    /// Times the mean sums of cubes of triples' vectors, added to the loss (N3) [default: 0; 0.02 with --decoder-only]
+    #[arg(long, value_name = "X")]
+    n3: Option<f32>,
 }
 
 impl LinkArgs {
@@ -76,12 +93,25 @@ impl LinkArgs {
             || self.decoder_l2.is_some()
             || self.clip.is_some()
             || self.valid_epochs.is_some()
+            || self.patience.is_some()
+            || self.decoder.is_some()
+            || self.decoder_only
+            || self.reciprocal
+            || self.n3.is_some()
     }
 
     /// The settings under the flags', checked.
     fn config(&self, settings: &SettingsArgs) -> anyhow::Result<LinkConfig> {
-        let base = LinkConfig::default();
+        let base = match self.decoder_only {
+            true => LinkConfig::decoder_only(),
+            false => LinkConfig::default(),
+        };
         let config = LinkConfig {
+            encode: base.encode,
+            decoder: self.decoder.unwrap_or(base.decoder),
+            reciprocal: self.reciprocal || base.reciprocal,
+            n3: self.n3.unwrap_or(base.n3),
+            patience: self.patience.unwrap_or(base.patience),
             encoder: settings.without_preset(base.encoder)?,
             width: self.dim.unwrap_or(base.width),
             batch: self.batch.unwrap_or(base.batch),
@@ -135,7 +165,9 @@ struct Answer<'a> {
 /// What only training knows.
 #[derive(Serialize)]
 struct Training {
-    /// The best epoch.
+    /// Whose parameters the model has: the last one's, or with patience those of the best ranks.
+    best_epoch: u32,
+    /// The shortest epoch.
     epoch_ms: Option<f64>,
     final_loss: Option<f64>,
     bytes: u64,
@@ -167,7 +199,8 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
     let outcome = train_links(&files.links, &config, &given.options, &mut progress)?;
     let training = training(&outcome);
     let scores = (outcome.valid, outcome.test);
-    let epochs = outcome.config.encoder.epochs;
+    let last = outcome.reports.last().map(|report| report.step as u32);
+    let epochs = last.unwrap_or(outcome.config.encoder.epochs);
     let settings = (&outcome.config, epochs);
     let answer = answer(&files, settings, scores, Ok(training));
     given.report.answer(&answer)
@@ -205,6 +238,9 @@ pub(crate) struct QuestionArgs {
     /// The relation of the links, by its name
     #[arg(long, value_name = "NAME")]
     relation: Option<String>,
+    /// A file of questions: subject, relation and object of each, separated by tabs, a `?` for the end that is asked for
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "object", "relation"])]
+    queries: Option<PathBuf>,
     /// How many to list: ends of links, the likeliest first [default: 10]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -215,6 +251,7 @@ impl QuestionArgs {
         self.subject.is_some()
             || self.object.is_some()
             || self.relation.is_some()
+            || self.queries.is_some()
             || self.top.is_some()
     }
 }
@@ -241,8 +278,21 @@ struct End {
 pub(crate) fn complete(
     question: &QuestionArgs,
     (data, run): (&DataArgs, &Path),
+    out: Option<&Path>,
     report: &ReportArgs,
 ) -> anyhow::Result<()> {
+    if let Some(queries) = &question.queries {
+        return queries::run(
+            (queries, question.top.unwrap_or(10)),
+            (data, run),
+            out,
+            report,
+        );
+    }
+    if out.is_some() {
+        let text = "--out takes the answers of --queries: name a file of questions";
+        return Err(BadInput(text.to_owned()).into());
+    }
     let (given, is_head) = match (&question.subject, &question.object) {
         (Some(head), _) => (head, false),
         (None, Some(tail)) => (tail, true),
@@ -292,6 +342,7 @@ impl fmt::Display for Ends<'_> {
 fn training(outcome: &LinkOutcome) -> Training {
     let epochs = outcome.reports.iter().map(|report| report.epoch_ms);
     Training {
+        best_epoch: outcome.best_epoch,
         epoch_ms: epochs.reduce(f64::min),
         final_loss: outcome.reports.last().map(|report| report.loss),
         bytes: outcome.n_bytes,
@@ -357,6 +408,11 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "mode {}, {} epochs", self.mode, self.epochs)?;
         self.write_scores(f)?;
         let training = self.training.as_ref();
+        if let Some(best) = training.map(|training| training.best_epoch)
+            && best != self.epochs
+        {
+            writeln!(f, "the model is that of epoch {best}")?;
+        }
         if let Some(epoch) = training.and_then(|training| training.epoch_ms) {
             writeln!(f, "epoch ms {epoch:.1}, the least of all")?;
         }

@@ -8,16 +8,18 @@ use serde::Serialize;
 use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
-use shardgraph_rgcn::{SavedLinks, class_names, predict, run_config};
+use shardgraph_rgcn::{SavedLinks, class_names, predict_probabilities, run_config};
 
-use super::data::DataArgs;
+use super::data::{Data, DataArgs};
 use super::links::{self, QuestionArgs};
 use crate::exit::BadInput;
+use crate::output_file;
 use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --node 17 --node 4242
+  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --all --out classes.csv
   shardgraph rgcn predict FB15k-237.tar.gz --model my-links --subject /m/027rn --relation /location/country/form_of_government";
 
 /// Print the classes of nodes, or the likeliest ends of links, by a trained R-GCN
@@ -32,6 +34,15 @@ pub(crate) struct PredictArgs {
     /// A node by its name; may be given again
     #[arg(long, value_name = "NAME")]
     node: Vec<String>,
+    /// A file of nodes: one name a line
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    node_file: Option<PathBuf>,
+    /// All nodes of the graph
+    #[arg(long, conflicts_with = "node")]
+    all: bool,
+    /// File to write: classes and probabilities as CSV, or the ends of --queries with tabs between
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     question: QuestionArgs,
     #[command(flatten)]
@@ -44,7 +55,12 @@ struct Answer<'a> {
     graph: &'a str,
     /// How the model was trained.
     mode: String,
+    classes: Vec<String>,
+    /// Empty where they were written to a file.
     predictions: Vec<Prediction>,
+    predicted_nodes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<&'a PathBuf>,
     /// What reading the graph dropped; none for a generated one.
     seconds: f64,
     load_seconds: f64,
@@ -56,54 +72,154 @@ struct Answer<'a> {
 struct Prediction {
     node: String,
     class: String,
+    probability: f64,
+    /// Of each class, in the order of `classes`.
+    probabilities: Vec<f64>,
 }
 
 /// Loads graph and model and prints the answer.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if SavedLinks::is_in(&args.model)? {
-        if !args.node.is_empty() {
+        if args.asks_classes() {
             let text = "a model that predicts links has no classes: ask with --relation and --subject or --object";
             return Err(BadInput(text.to_owned()).into());
         }
-        return links::complete(&args.question, (&args.data, &args.model), &args.report);
+        let asked = (&args.data, &*args.model);
+        return links::complete(&args.question, asked, args.out.as_deref(), &args.report);
     }
-    if args.node.is_empty() || args.question.is_set() {
-        let text = "a model of classes is asked with --node, one that predicts links with --relation and --subject or --object";
+    if !args.asks_classes() || args.question.is_set() {
+        let text = "a model of classes is asked with --node, --node-file or --all, one that predicts links with --relation and --subject or --object";
         return Err(BadInput(text.to_owned()).into());
+    }
+    if let Some(out) = &args.out {
+        output_file::check(out, args.data.inputs().chain(args.node_file.as_deref()))?;
     }
     let data = args.data.load()?;
     let timer = Timer::start(&Device::host());
-    let found = args.node.iter().map(|name| {
-        let unknown = || BadInput(format!("--node {name}: the graph has no such node"));
-        data.nodes.find(name).ok_or_else(unknown)
-    });
-    let nodes: Vec<u32> = found.collect::<Result<_, _>>()?;
-    let classes = predict(&data.graph, &args.model, &nodes, Timeout::default())?;
-    let names = class_names(&args.model)?;
-    let name = |class: u32| {
-        let known = names.get(class as usize);
-        known.cloned().unwrap_or_else(|| class.to_string())
+    let (names, nodes) = args.asked(&data)?;
+    let predicted = predict_probabilities(&data.graph, &args.model, &nodes, Timeout::default())?;
+    let known = class_names(&args.model)?;
+    let class_name = |class: usize| match known.get(class) {
+        Some(name) => name.clone(),
+        None => class.to_string(),
     };
-    let predictions = args.node.iter().zip(classes);
-    let predictions = predictions.map(|(node, class)| Prediction {
-        node: node.clone(),
-        class: name(class),
-    });
-    args.report.answer(&Answer {
+    let n_classes = predicted.first().map_or(0, |of| of.probabilities.len());
+    let predictions = names
+        .into_iter()
+        .zip(predicted)
+        .map(|(node, of)| Prediction {
+            node,
+            class: class_name(of.class as usize),
+            probability: of
+                .probabilities
+                .get(of.class as usize)
+                .copied()
+                .unwrap_or(0.0),
+            probabilities: of.probabilities,
+        });
+    let mut answer = Answer {
         graph: &data.name,
         mode: run_config(&args.model)?.mode.to_string(),
+        classes: (0..n_classes).map(class_name).collect(),
         predictions: predictions.collect(),
+        predicted_nodes: nodes.len(),
+        out: None,
         seconds: timer.elapsed_s(),
         load_seconds: data.load_seconds,
         import: &data.report,
-    })
+    };
+    if let Some(out) = &args.out {
+        output_file::write_all(&[(out, answer.table())])?;
+        args.report.note(&format!("wrote {}", out.display()));
+        answer.out = Some(out);
+        answer.predictions.clear();
+    }
+    args.report.answer(&answer)
+}
+
+impl PredictArgs {
+    /// True if classes of nodes are asked for.
+    fn asks_classes(&self) -> bool {
+        self.all || self.node_file.is_some() || !self.node.is_empty()
+    }
+
+    /// Names and ids of the nodes that are asked for, in their order.
+    fn asked(&self, data: &Data) -> anyhow::Result<(Vec<String>, Vec<u32>)> {
+        if self.all {
+            let nodes: Vec<u32> = (0..data.graph.n_nodes()).collect();
+            return Ok((
+                nodes.iter().map(|&node| data.nodes.get(node)).collect(),
+                nodes,
+            ));
+        }
+        let mut names = self.node.clone();
+        let unknown = |place: String| BadInput(format!("{place}: the graph has no such node"));
+        let mut nodes = Vec::new();
+        for name in &self.node {
+            let found = data.nodes.find(name);
+            nodes.push(found.ok_or_else(|| unknown(format!("--node {name}")))?);
+        }
+        if let Some(path) = &self.node_file {
+            let text = std::fs::read_to_string(path);
+            let text =
+                text.map_err(|e| BadInput(format!("{}: cannot be read: {e}", path.display())))?;
+            for (number, name) in (1..).zip(text.lines()) {
+                if name.trim().is_empty() {
+                    continue;
+                }
+                let place = || format!("{}:{number}: {name}", path.display());
+                let found = data
+                    .nodes
+                    .find(name)
+                    .or_else(|| data.nodes.find(name.trim()));
+                nodes.push(found.ok_or_else(|| unknown(place()))?);
+                names.push(name.trim().to_owned());
+            }
+        }
+        Ok((names, nodes))
+    }
+}
+
+impl Answer<'_> {
+    /// A line for each node, with a header: node, class, then the probability of each class.
+    fn table(&self) -> String {
+        let mut header = vec!["node".to_owned(), "class".to_owned()];
+        header.extend(self.classes.iter().cloned());
+        let rows = self.predictions.iter().map(|of| {
+            let mut row = vec![of.node.clone(), of.class.clone()];
+            row.extend(of.probabilities.iter().map(|p| format!("{p:.6}")));
+            row
+        });
+        let line = |row: Vec<String>| {
+            let fields: Vec<String> = row.iter().map(|field| quoted(field)).collect();
+            fields.join(",") + "\n"
+        };
+        [header].into_iter().chain(rows).map(line).collect()
+    }
+}
+
+/// A field of CSV, in quotes where it has a comma, a quote or a line's end (RFC 4180).
+fn quoted(field: &str) -> String {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    }
 }
 
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Prediction { node, class } in &self.predictions {
-            writeln!(f, "{node}\t{class}")?;
+        for of in &self.predictions {
+            let Prediction {
+                node,
+                class,
+                probability,
+                ..
+            } = of;
+            writeln!(f, "{node}\t{class}\t{probability:.4}")?;
         }
-        Ok(())
+        match self.out {
+            Some(_) => writeln!(f, "nodes {}", self.predicted_nodes),
+            None => Ok(()),
+        }
     }
 }

@@ -131,6 +131,8 @@ struct Answer<'a> {
     settings: &'a Config,
     /// Whose accuracy it is: that of the test nodes, or without any that of the training nodes.
     accuracy_of: &'static str,
+    /// Of each seed.
+    accuracies: Vec<f64>,
     /// Over the seeds.
     accuracy_mean: f64,
     accuracy_std: f64,
@@ -429,6 +431,10 @@ fn answer<'a>(
         seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
         settings: &last.config,
         accuracy_of: accuracy_of(&last.evaluation),
+        accuracies: outcomes
+            .iter()
+            .map(|outcome| shown_accuracy(&outcome.evaluation))
+            .collect(),
         accuracy_mean,
         accuracy_std,
         accuracy_interval,
@@ -564,6 +570,11 @@ impl fmt::Display for Answer<'_> {
                 self.accuracy_std
             )?,
             None => writeln!(f)?,
+        }
+        if let [_, _, ..] = self.accuracies[..] {
+            let of_seed = |(seed, accuracy): (&u64, &f64)| format!("{seed}: {accuracy:.4}");
+            let of_seeds = self.seeds.iter().zip(&self.accuracies).map(of_seed);
+            writeln!(f, "by seed {}", of_seeds.collect::<Vec<_>>().join(", "))?;
         }
         self.write_times(f)?;
         self.write_devices(f)?;

@@ -18,7 +18,19 @@ pub enum LinkLoss {
 }
 named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax; "logistic or softmax");
 
-/// An encoder, a DistMult decoder over its units, and how they are trained.
+/// The score of a triple from the vectors of its ends and of its relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkDecoder {
+    /// The sum of the products of all three.
+    DistMult,
+    /// The real part of the sum of products of complex numbers, the tail's conjugated: the first
+    /// half of a vector has the real parts.
+    ComplEx,
+}
+named!(LinkDecoder, "decoder", "distmult" => DistMult, "complex" => ComplEx; "distmult or complex");
+
+/// An encoder, a decoder over its units, and how they are trained.
 ///
 /// ```
 /// use shardgraph_rgcn::LinkConfig;
@@ -33,6 +45,19 @@ pub struct LinkConfig {
     /// The encoder: an embedding or features, and layers. An epoch is a pass over the training
     /// triples.
     pub encoder: Config,
+    /// False: the decoder's vectors of nodes are parameters themselves, and no message goes.
+    pub encode: bool,
+    /// The score of a triple.
+    pub decoder: LinkDecoder,
+    /// True: heads are asked for by a vector of the inverse relation, so that each triple is two
+    /// questions for a tail.
+    pub reciprocal: bool,
+    /// This times the mean over a step's triples of the sums of cubes of their vectors' numbers is
+    /// added to the loss (the nuclear 3-norm).
+    pub n3: f32,
+    /// Epochs without a better MRR of the validation triples after which training ends with the
+    /// best parameters; 0: training goes on to the end.
+    pub patience: u32,
     /// Features of a node that the decoder reads.
     pub width: usize,
     /// Triples of a step; 0: all of them. The messages of a step go along its triples.
@@ -71,6 +96,11 @@ impl Default for LinkConfig {
                 sums: Sums::Float,
                 ..Config::default()
             },
+            encode: true,
+            decoder: LinkDecoder::DistMult,
+            reciprocal: false,
+            n3: 0.0,
+            patience: 0,
             width: 200,
             batch: 10_000,
             edge_dropout: 0.3,
@@ -105,12 +135,62 @@ impl LinkConfig {
                 return Err(Error::config(field, value, "1 to 65536"));
             }
         }
-        for (field, value) in [("decoder_l2", self.decoder_l2), ("clip", self.clip)] {
+        self.check_decoder()?;
+        let numbers = [
+            ("decoder_l2", self.decoder_l2),
+            ("clip", self.clip),
+            ("n3", self.n3),
+        ];
+        for (field, value) in numbers {
             if !(value >= 0.0 && value.is_finite()) {
                 return Err(Error::config(field, value, "a number from 0 on"));
             }
         }
         Ok(())
+    }
+
+    /// Refuses decoders that cannot be.
+    fn check_decoder(&self) -> Result<(), Error> {
+        if self.decoder == LinkDecoder::ComplEx && !self.reciprocal {
+            let expected = "true: complex has vectors of inverse relations";
+            return Err(Error::config("reciprocal", false, expected));
+        }
+        if self.decoder == LinkDecoder::ComplEx && !self.width.is_multiple_of(2) {
+            let expected = "an even number: real and imaginary parts";
+            return Err(Error::config("width", self.width, expected));
+        }
+        if self.patience > 0 && self.valid_epochs == 0 {
+            let expected = "1 or more, for patience";
+            return Err(Error::config("valid_epochs", 0, expected));
+        }
+        Ok(())
+    }
+
+    /// The settings of a decoder alone: nothing encodes, each triple is two questions for a tail.
+    #[must_use]
+    pub fn decoder_only() -> LinkConfig {
+        let base = LinkConfig::default();
+        LinkConfig {
+            encode: false,
+            reciprocal: true,
+            encoder: Config {
+                hidden: Vec::new(),
+                blocks: 1,
+                embedding: 1,
+                dropout: 0.0,
+                epochs: 30,
+                ..base.encoder
+            },
+            batch: 2000,
+            negatives: 256,
+            share: 32,
+            valid_epochs: 3,
+            patience: 6,
+            decoder_l2: 0.0,
+            n3: 0.02,
+            clip: 0.0,
+            ..base
+        }
     }
 
     /// Refuses encoders that cannot predict links.

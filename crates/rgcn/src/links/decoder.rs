@@ -4,10 +4,9 @@
 use pulp::Arch;
 use shardgraph_random::KeyedRng;
 
-use super::config::LinkLoss;
+use super::config::{LinkConfig, LinkDecoder, LinkLoss};
 use super::data::Side;
 use crate::Edge;
-use crate::config::Config;
 use crate::layer::coefficients::glorot;
 use crate::layer::optimiser::Moments;
 
@@ -15,6 +14,9 @@ use crate::layer::optimiser::Moments;
 #[derive(Clone, Debug)]
 pub(crate) struct Decoder {
     pub(crate) width: usize,
+    pub(crate) kind: LinkDecoder,
+    /// Relations of the data, where heads are asked for by vectors of inverse ones behind them.
+    pub(crate) n_reciprocal: Option<u32>,
     /// `width` numbers a relation.
     pub(crate) relations: Vec<f32>,
     pub(crate) moments: Moments,
@@ -44,23 +46,44 @@ pub(crate) struct DecoderGradients {
 
 impl Decoder {
     /// Before the first step: as a matrix of relations by units.
-    pub(crate) fn new(config: &Config, n_relations: u32, width: usize) -> Decoder {
-        let mut relations = vec![0.0; n_relations as usize * width];
-        let mut stream = KeyedRng::new(config.seed, "rgcn links relations", 0);
-        glorot(&mut stream, [n_relations as usize, width], &mut relations);
+    pub(crate) fn new(config: &LinkConfig, n_relations: u32) -> Decoder {
+        let (width, encoder) = (config.width, &config.encoder);
+        let n_reciprocal = config.reciprocal.then_some(n_relations);
+        let n_relations = n_relations as usize * (1 + usize::from(config.reciprocal));
+        let mut relations = vec![0.0; n_relations * width];
+        let mut stream = KeyedRng::new(encoder.seed, "rgcn links relations", 0);
+        glorot(&mut stream, [n_relations, width], &mut relations);
         Decoder {
             width,
-            moments: Moments::new(config.optimiser, relations.len()),
+            kind: config.decoder,
+            n_reciprocal,
+            moments: Moments::new(encoder.optimiser, relations.len()),
             relations,
         }
     }
 
     /// The vector whose product with an end's units is the triple's score.
     pub(crate) fn query(&self, units: &[f32], triple: Edge, side: Side, query: &mut [f32]) {
-        let relation = row(&self.relations, triple.relation, self.width);
         let given = row(units, side.given(triple), self.width);
+        let relation = match (self.n_reciprocal, side) {
+            (Some(n), Side::Head) => triple.relation + n,
+            _ => triple.relation,
+        };
+        let relation = row(&self.relations, relation, self.width);
+        if self.kind == LinkDecoder::ComplEx {
+            return complex_product(given, relation, query);
+        }
         for ((query, x), r) in query.iter_mut().zip(given).zip(relation) {
             *query = x * r;
+        }
+    }
+
+    /// Adds the gradient of a query to those of the two vectors that it is made of.
+    #[inline(always)]
+    fn add_of_query(&self, of_query: &[f32], other: &[f32], sum: &mut [f32]) {
+        match self.kind {
+            LinkDecoder::DistMult => add_product(of_query, other, sum),
+            LinkDecoder::ComplEx => add_conjugate_product(of_query, other, sum),
         }
     }
 
@@ -84,7 +107,10 @@ impl Decoder {
         let mut pass = ChunkPass {
             decoder: self,
             negatives: chunk.negatives,
-            n_tails: chunk.negatives.len().div_ceil(2),
+            n_tails: match self.n_reciprocal {
+                Some(_) => chunk.negatives.len(),
+                None => chunk.negatives.len().div_ceil(2),
+            },
             gradient: vec![0.0; gathered.len()],
             gathered,
             scores: Vec::new(),
@@ -146,7 +172,9 @@ impl ChunkPass<'_> {
         let (for_tails, others) = self.work.split_at_mut(width);
         let for_heads = &mut others[..width];
         self.decoder.query(units, triple, Side::Tail, for_tails);
-        self.decoder.query(units, triple, Side::Head, for_heads);
+        if self.decoder.n_reciprocal.is_none() {
+            self.decoder.query(units, triple, Side::Head, for_heads);
+        }
         self.scores.clear();
         self.scores
             .push(dot(for_tails, row(units, triple.target, width)));
@@ -194,19 +222,15 @@ impl ChunkPass<'_> {
             add_both(slope, negative, of_query, query, gradient);
         }
         let vector = row(&self.decoder.relations, relation, width);
-        add_product(
-            of_tails,
-            vector,
-            row_mut(&mut gradients.units, source, width),
-        );
-        add_product(
-            of_heads,
-            vector,
-            row_mut(&mut gradients.units, target, width),
-        );
+        let of_source = row_mut(&mut gradients.units, source, width);
+        self.decoder.add_of_query(of_tails, vector, of_source);
         let of_relation = row_mut(&mut gradients.relations, relation, width);
-        add_product(of_tails, head, of_relation);
-        add_product(of_heads, tail, of_relation);
+        self.decoder.add_of_query(of_tails, head, of_relation);
+        if self.decoder.n_reciprocal.is_none() {
+            let of_target = row_mut(&mut gradients.units, target, width);
+            add_product(of_heads, vector, of_target);
+            add_product(of_heads, tail, of_relation);
+        }
     }
 }
 
@@ -256,6 +280,31 @@ fn cross_entropy(truth: f32, corrupted: &mut [f32]) -> (f64, f32) {
     corrupted.iter_mut().for_each(|score| *score *= factor);
     let entropy = libm::log(sum) + f64::from(largest) - f64::from(truth);
     (0.5 * entropy, factor * libm::expf(truth - largest) - 0.5)
+}
+
+/// The products of complex numbers, real parts first.
+#[inline(always)]
+fn complex_product(a: &[f32], b: &[f32], product: &mut [f32]) {
+    let half = product.len() / 2;
+    let (real, imaginary) = product.split_at_mut(half);
+    let ((a_re, a_im), (b_re, b_im)) = (a.split_at(half), b.split_at(half));
+    for idx in 0..half {
+        real[idx] = a_re[idx] * b_re[idx] - a_im[idx] * b_im[idx];
+        imaginary[idx] = a_re[idx] * b_im[idx] + a_im[idx] * b_re[idx];
+    }
+}
+
+/// sum += a * conjugate(b), of complex numbers, real parts first: the gradient of a product's other
+/// factor.
+#[inline(always)]
+fn add_conjugate_product(a: &[f32], b: &[f32], sum: &mut [f32]) {
+    let half = sum.len() / 2;
+    let (real, imaginary) = sum.split_at_mut(half);
+    let ((a_re, a_im), (b_re, b_im)) = (a.split_at(half), b.split_at(half));
+    for idx in 0..half {
+        real[idx] += a_re[idx] * b_re[idx] + a_im[idx] * b_im[idx];
+        imaginary[idx] += a_im[idx] * b_re[idx] - a_re[idx] * b_im[idx];
+    }
 }
 
 /// The `width` numbers of a node or a relation.

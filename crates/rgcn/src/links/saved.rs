@@ -98,41 +98,32 @@ impl SavedLinks {
         question: Question,
         n_best: usize,
     ) -> Result<Vec<Completion>, Error> {
-        let Question {
-            given,
-            relation,
-            is_head,
-        } = question;
-        if given >= data.n_nodes() || relation >= data.n_relations() {
-            let (n_nodes, n_relations) = (data.n_nodes(), data.n_relations());
-            let message = format!(
-                "node {given}, relation {relation}: expected ones below {n_nodes} and {n_relations}"
-            );
-            return Err(Error::new(Error::Graph, message));
-        }
-        let side = if is_head { Side::Head } else { Side::Tail };
-        let triple = Edge {
-            source: given,
-            relation,
-            target: given,
-        };
+        let answers = self.complete_all(data, &[question], n_best)?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// As [`SavedLinks::complete`], for many questions; nodes' outputs are computed once.
+    ///
+    /// # Errors
+    /// As [`SavedLinks::complete`].
+    pub fn complete_all(
+        &self,
+        data: &LinkData,
+        questions: &[Question],
+        n_best: usize,
+    ) -> Result<Vec<Vec<Completion>>, Error> {
+        let asked = questions.iter().map(|question| asked(data, *question));
+        let asked: Vec<(Edge, Side)> = asked.collect::<Result<_, _>>()?;
         self.with_trainer(data, |trainer, ranks| {
             trainer.encode_whole(ranks)?;
             let mut scores = Vec::new();
-            let units = trainer.network.logits();
-            score_block(&trainer.decoder, units, &[triple], side, &mut scores);
-            let known: Vec<u32> = trainer.known.ends(triple, side).collect();
-            let mut found: Vec<Completion> = (0..)
-                .zip(scores)
-                .map(|(node, score)| Completion {
-                    node,
-                    score,
-                    is_known: known.binary_search(&node).is_ok(),
-                })
-                .collect();
-            found.sort_by(|a, b| b.score.total_cmp(&a.score));
-            found.truncate(n_best);
-            Ok(found)
+            let best = asked.into_iter().map(|(triple, side)| {
+                let units = trainer.units();
+                score_block(&trainer.decoder, units, &[triple], side, &mut scores);
+                let known: Vec<u32> = trainer.known.ends(triple, side).collect();
+                best_of(&scores, &known, n_best)
+            });
+            Ok(best.collect())
         })
     }
 
@@ -152,6 +143,44 @@ impl SavedLinks {
         trainer.load(&self.state, ranks)?;
         body(&mut trainer, ranks)
     }
+}
+
+/// The triple and the side of a question.
+fn asked(data: &LinkData, question: Question) -> Result<(Edge, Side), Error> {
+    let Question {
+        given,
+        relation,
+        is_head,
+    } = question;
+    if given >= data.n_nodes() || relation >= data.n_relations() {
+        let (n_nodes, n_relations) = (data.n_nodes(), data.n_relations());
+        let message = format!(
+            "node {given}, relation {relation}: expected ones below {n_nodes} and {n_relations}"
+        );
+        return Err(Error::new(Error::Graph, message));
+    }
+    let side = if is_head { Side::Head } else { Side::Tail };
+    let triple = Edge {
+        source: given,
+        relation,
+        target: given,
+    };
+    Ok((triple, side))
+}
+
+/// The nodes of the highest scores, equal ones in the order of their ids; `known` ascends.
+fn best_of(scores: &[f32], known: &[u32], n_best: usize) -> Vec<Completion> {
+    let mut found: Vec<Completion> = (0..)
+        .zip(scores)
+        .map(|(node, &score)| Completion {
+            node,
+            score,
+            is_known: known.binary_search(&node).is_ok(),
+        })
+        .collect();
+    found.sort_by(|a, b| b.score.total_cmp(&a.score));
+    found.truncate(n_best);
+    found
 }
 
 /// One end of a triple and its relation; the other end is asked for.

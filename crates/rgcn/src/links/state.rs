@@ -10,7 +10,7 @@ use shardgraph_storage::hash_numbers;
 use super::config::LinkConfig;
 use super::data::LinkData;
 use super::decoder::Decoder;
-use super::trainer::LinkOptions;
+use super::trainer::{FreeUnits, LinkOptions};
 use crate::Error;
 use crate::train::run::{RunFolder, check_epochs, refuse};
 use crate::train::state::State;
@@ -23,6 +23,8 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// The names of the decoder's tensors.
 const TENSORS: [&str; 3] = ["relations", "relations.first", "relations.second"];
+/// Those of nodes' vectors, where nothing encodes.
+const UNITS: [&str; 3] = ["units", "units.first", "units.second"];
 
 /// The description of a run in its checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +53,9 @@ impl Run {
         for (name, values) in TENSORS.into_iter().zip(&state.decoder) {
             tensors.add_f32(name, values)?;
         }
+        for (name, values) in UNITS.into_iter().zip(state.free.iter().flatten()) {
+            tensors.add_f32(name, values)?;
+        }
         checkpoint.add(DECODER, tensors.to_bytes()?)?;
         checkpoint.add_json(RUN, SCHEMA_VERSION, self)?;
         Ok(checkpoint)
@@ -74,27 +79,41 @@ pub(super) struct LinkState {
     pub(super) encoder: State,
     /// The relations' vectors and their two means.
     decoder: [Vec<f32>; 3],
+    /// Nodes' vectors and their two means, where nothing encodes.
+    free: Option<[Vec<f32>; 3]>,
 }
 
 impl LinkState {
-    pub(super) fn new(encoder: State, decoder: &Decoder) -> LinkState {
+    pub(super) fn new(encoder: State, decoder: &Decoder, free: Option<&FreeUnits>) -> LinkState {
         let moments = &decoder.moments;
         let tensors = [&decoder.relations, &moments.first, &moments.second];
         LinkState {
             encoder,
             decoder: tensors.map(Vec::clone),
+            free: free.map(|FreeUnits { values, moments }| {
+                [values, &moments.first, &moments.second].map(Vec::clone)
+            }),
         }
     }
 
-    /// Puts the decoder's tensors in their place.
-    pub(super) fn load_decoder(&self, decoder: &mut Decoder) -> Result<(), Error> {
+    /// Puts the tensors of the decoder, and of nodes' vectors, in their place.
+    pub(super) fn load_decoder(
+        &self,
+        decoder: &mut Decoder,
+        free: Option<&mut FreeUnits>,
+    ) -> Result<(), Error> {
         let moments = &mut decoder.moments;
         let places = [
             &mut decoder.relations,
             &mut moments.first,
             &mut moments.second,
         ];
-        for ((place, values), name) in places.into_iter().zip(&self.decoder).zip(TENSORS) {
+        let mut places: Vec<_> = places.into_iter().zip(&self.decoder).zip(TENSORS).collect();
+        if let (Some(FreeUnits { values, moments }), Some(saved)) = (free, &self.free) {
+            let units = [values, &mut moments.first, &mut moments.second];
+            places.extend(units.into_iter().zip(saved).zip(UNITS));
+        }
+        for ((place, values), name) in places {
             if place.len() != values.len() {
                 let (n, expected) = (values.len(), place.len());
                 let message =
@@ -117,7 +136,20 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
     for (values, name) in decoder.iter_mut().zip(TENSORS) {
         *values = tensors.f32s(name)?;
     }
-    Ok((run, LinkState { encoder, decoder }))
+    let mut free = None;
+    if !run.config.encode {
+        let mut units = [const { Vec::new() }; 3];
+        for (values, name) in units.iter_mut().zip(UNITS) {
+            *values = tensors.f32s(name)?;
+        }
+        free = Some(units);
+    }
+    let state = LinkState {
+        encoder,
+        decoder,
+        free,
+    };
+    Ok((run, state))
 }
 
 /// The hash of the sizes and of the training triples in their order.

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use shardgraph_metrics::RankScores;
 use shardgraph_random::KeyedRng;
 
-use super::config::LinkLoss;
+use super::config::{LinkConfig, LinkDecoder, LinkLoss};
 use super::data::{Known, LinkData, Side};
 use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale, dot, row};
 use super::naive::{self, Naive};
 use super::ranking::{LinkScores, rank};
-use crate::{Config, Edge, RelationalGraph};
+use crate::{Edge, RelationalGraph};
 
 fn numbers(stream: &mut KeyedRng, n: usize) -> Vec<f32> {
     (0..n).map(|_| 2.0 * stream.uniform_f32() - 1.0).collect()
@@ -26,7 +26,11 @@ fn edge(source: u32, relation: u32, target: u32) -> Edge {
 }
 
 fn decoder(stream: &mut KeyedRng, n_relations: u32, width: usize) -> Decoder {
-    let mut decoder = Decoder::new(&Config::default(), n_relations, width);
+    let config = LinkConfig {
+        width,
+        ..LinkConfig::default()
+    };
+    let mut decoder = Decoder::new(&config, n_relations);
     decoder.relations = numbers(stream, n_relations as usize * width);
     decoder
 }
@@ -92,6 +96,85 @@ fn losses_and_gradients_are_those_of_the_definition() {
             let all: Vec<f32> = all.map(|gradient| 2.0 * gradient).collect();
             check_slopes(values, &all, at);
         }
+    }
+}
+
+/// With reciprocal relations, of both decoders: the loss is the cross entropy of the tail's score
+/// by its definition, and gradients are its central differences.
+#[test]
+fn reciprocal_losses_are_those_of_the_definition() {
+    let triples = [edge(0, 1, 3), edge(2, 0, 2), edge(3, 3, 0), edge(0, 2, 3)];
+    let negatives = [1, 3, 4, 4, 0, 2, 5];
+    for (kind, width) in [
+        (LinkDecoder::DistMult, 5),
+        (LinkDecoder::DistMult, 17),
+        (LinkDecoder::ComplEx, 2),
+        (LinkDecoder::ComplEx, 34),
+    ] {
+        let mut stream = KeyedRng::new(6, "decoder", width as u64);
+        let config = LinkConfig {
+            width,
+            decoder: kind,
+            reciprocal: true,
+            ..LinkConfig::default()
+        };
+        let mut decoder = Decoder::new(&config, 2);
+        decoder.relations = numbers(&mut stream, 4 * width);
+        let units = numbers(&mut stream, 6 * width);
+        let mut gradients = DecoderGradients {
+            units: vec![0.0; units.len()],
+            relations: vec![0.0; decoder.relations.len()],
+        };
+        let chunk = Chunk {
+            triples: &triples,
+            negatives: &negatives,
+        };
+        let scale = LossScale {
+            loss: LinkLoss::Softmax,
+            scale: 0.5,
+        };
+        let found = decoder.chunk(&units, chunk, scale, &mut gradients);
+        let score = |values: &[f64], head: u32, relation: u32, tail: u32| -> f64 {
+            let at = |idx: usize| &values[idx * width..][..width];
+            let [h, r, t] = [head as usize, 6 + relation as usize, tail as usize].map(at);
+            let half = width / 2;
+            match kind {
+                LinkDecoder::DistMult => (0..width).map(|k| h[k] * r[k] * t[k]).sum(),
+                // Re(h r conj(t)), term by term as in the paper.
+                LinkDecoder::ComplEx => (0..half)
+                    .map(|k| {
+                        let i = k + half;
+                        h[k] * r[k] * t[k] + h[i] * r[k] * t[i] + h[k] * r[i] * t[i]
+                            - h[i] * r[i] * t[k]
+                    })
+                    .sum(),
+            }
+        };
+        let at = |values: &[f64]| -> f64 {
+            let of = |&Edge {
+                          source,
+                          relation,
+                          target,
+                      }: &Edge| {
+                let truth = score(values, source, relation, target);
+                let others = negatives.iter().filter(|&&node| node != target);
+                let sum: f64 = others
+                    .map(|&node| score(values, source, relation, node).exp())
+                    .sum();
+                0.5 * ((truth.exp() + sum).ln() - truth)
+            };
+            triples.iter().map(of).sum()
+        };
+        let values = units.iter().chain(&decoder.relations);
+        let values: Vec<f64> = values.map(|&x| f64::from(x)).collect();
+        let expected = at(&values);
+        assert!(
+            (found - expected).abs() < 1e-5 * expected.abs(),
+            "{found} {expected}"
+        );
+        let all = gradients.units.iter().chain(&gradients.relations);
+        let all: Vec<f32> = all.map(|gradient| 2.0 * gradient).collect();
+        check_slopes(values, &all, at);
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
+use shardgraph_random::KeyedRng;
 use shardgraph_storage::Hasher;
 
 use super::config::LinkConfig;
@@ -17,7 +18,8 @@ use super::ranking::{LinkScores, rank};
 use super::sampling;
 use super::state::{self, LinkState, Run};
 use crate::error::diverged;
-use crate::layer::optimiser::Rule;
+use crate::layer::coefficients::glorot;
+use crate::layer::optimiser::{Moments, Rule};
 use crate::layer::plan::LayerPlan;
 use crate::layer::values::{largest_magnitude, squares};
 use crate::model::comm::RankComm;
@@ -66,7 +68,9 @@ pub struct LinkOutcome {
     pub config: LinkConfig,
     /// The epochs that this call ran (after a resume: not those before).
     pub reports: Vec<LinkReport>,
-    /// The ranks of the validation triples at the end, where there are any.
+    /// The epoch whose parameters the model has: with patience the best one, else the last.
+    pub best_epoch: u32,
+    /// The ranks of the validation triples by these parameters, where there are any.
     pub valid: Option<LinkScores>,
     /// The ranks of the test triples, where there are any.
     pub test: Option<LinkScores>,
@@ -142,8 +146,13 @@ pub fn train_links(
     let folder = begun.folder.as_mut();
     let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
     let last = reports.last().and_then(|report| report.valid);
+    let (best_epoch, best) = match &trainer.best {
+        Some(best) => (best.epoch, Some(best.scores)),
+        None => (begin + reports.len() as u32, last),
+    };
     Ok(LinkOutcome {
-        valid: match last {
+        best_epoch,
+        valid: match best {
             Some(valid) => Some(valid),
             None => trainer.rank(data.valid(), ranks)?,
         },
@@ -183,6 +192,37 @@ pub(super) struct LinkTrainer<'a> {
     /// The messages along all training triples.
     whole: Vec<Arc<LayerPlan>>,
     pub(super) known: Known,
+    /// Vectors of nodes that are parameters, where nothing encodes.
+    pub(super) free: Option<FreeUnits>,
+    /// The best parameters, where training waits for better ones.
+    best: Option<Best>,
+    epochs_done: u32,
+}
+
+/// Vectors of nodes that are parameters themselves.
+#[derive(Clone, Debug)]
+pub(super) struct FreeUnits {
+    pub(super) values: Vec<f32>,
+    pub(super) moments: Moments,
+}
+
+impl FreeUnits {
+    fn new(config: &LinkConfig, n_nodes: u32) -> FreeUnits {
+        let mut values = vec![0.0; n_nodes as usize * config.width];
+        let mut stream = KeyedRng::new(config.encoder.seed, "rgcn links units", 0);
+        glorot(&mut stream, [n_nodes as usize, config.width], &mut values);
+        FreeUnits {
+            moments: Moments::new(config.encoder.optimiser, values.len()),
+            values,
+        }
+    }
+}
+
+/// The parameters after the epoch that ranked the validation triples best.
+struct Best {
+    epoch: u32,
+    scores: LinkScores,
+    state: LinkState,
 }
 
 impl Trainer for LinkTrainer<'_> {
@@ -206,13 +246,16 @@ impl Trainer for LinkTrainer<'_> {
         }
         let epoch_ms = timer.elapsed_s() * 1e3;
         self.check_finite(ranks)?;
+        let valid = match self.is_ranked(epoch + 1) {
+            true => self.rank(self.data.valid(), ranks)?,
+            false => None,
+        };
+        self.epochs_done = epoch + 1;
+        self.keep_best(valid, ranks)?;
         Ok(LinkReport {
             step: u64::from(epoch) + 1,
             loss: loss / train.len() as f64,
-            valid: match self.is_ranked(epoch + 1) {
-                true => self.rank(self.data.valid(), ranks)?,
-                false => None,
-            },
+            valid,
             epoch_ms,
         })
     }
@@ -229,10 +272,25 @@ impl Trainer for LinkTrainer<'_> {
     /// The decoder's parameters are checked too.
     fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
         self.network.check_finite(ranks)?;
-        match largest_magnitude(&self.decoder.relations).is_finite() {
+        let free = self.free.as_ref().map_or(&[][..], |free| &free.values);
+        let largest = largest_magnitude(&self.decoder.relations).max(largest_magnitude(free));
+        match largest.is_finite() {
             true => Ok(()),
             false => Err(diverged()),
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let waited = |best: &Best| self.epochs_done - best.epoch >= self.config.patience;
+        self.best.as_ref().is_some_and(waited)
+    }
+
+    fn finish(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
+        if let Some(best) = self.best.take() {
+            self.load(&best.state, ranks)?;
+            self.best = Some(best);
+        }
+        self.check_finite(ranks)
     }
 
     fn checkpoint(
@@ -244,7 +302,7 @@ impl Trainer for LinkTrainer<'_> {
             return Ok(None);
         };
         let run = Run::new(self.data, self.config);
-        run.checkpoint(&LinkState::new(encoder, &self.decoder))
+        run.checkpoint(&LinkState::new(encoder, &self.decoder, self.free.as_ref()))
             .map(Some)
     }
 }
@@ -264,7 +322,10 @@ impl<'a> LinkTrainer<'a> {
         Ok(LinkTrainer {
             data,
             config,
-            decoder: Decoder::new(&config.encoder, data.n_relations(), config.width),
+            decoder: Decoder::new(config, data.n_relations()),
+            free: (!config.encode).then(|| FreeUnits::new(config, data.n_nodes())),
+            best: None,
+            epochs_done: 0,
             whole: network.plans.clone(),
             known: Known::new(data.all()),
             network,
@@ -277,8 +338,41 @@ impl<'a> LinkTrainer<'a> {
         state: &LinkState,
         ranks: &mut RankComm<'_>,
     ) -> Result<u32, Error> {
-        state.load_decoder(&mut self.decoder)?;
+        state.load_decoder(&mut self.decoder, self.free.as_mut())?;
         state.encoder.load(&mut self.network, ranks)
+    }
+
+    /// The vectors of nodes that the decoder reads.
+    pub(super) fn units(&self) -> &[f32] {
+        match &self.free {
+            Some(free) => &free.values,
+            None => self.network.logits(),
+        }
+    }
+
+    /// Keeps the parameters of the best ranks, where training waits for better ones.
+    fn keep_best(
+        &mut self,
+        valid: Option<LinkScores>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        let Some(scores) = valid.filter(|_| self.config.patience > 0) else {
+            return Ok(());
+        };
+        let is_better = |best: &Best| scores.filtered.mrr > best.scores.filtered.mrr;
+        if !self.best.as_ref().is_none_or(is_better) {
+            return Ok(());
+        }
+        let epoch = self.epochs_done;
+        if let Some(encoder) = gather(&mut self.network, epoch, ranks)? {
+            let state = LinkState::new(encoder, &self.decoder, self.free.as_ref());
+            self.best = Some(Best {
+                epoch,
+                scores,
+                state,
+            });
+        }
+        Ok(())
     }
 
     /// True if the validation triples are ranked after so many epochs.
@@ -295,13 +389,16 @@ impl<'a> LinkTrainer<'a> {
         ranks: &mut RankComm<'_>,
     ) -> Result<f64, Error> {
         let seed = self.config.encoder.seed;
-        let kept = sampling::kept(seed, step, triples, self.config.edge_dropout);
-        let graph = self.data.messages(&kept)?;
-        self.network.plans = layout_of(&graph, self.config)?.plans(0);
         let n_steps = u32::try_from(step + 1).map_err(|_| {
             let expected = "fewer than 2^32 steps in all";
             Error::config("epochs", self.config.encoder.epochs, expected)
         })?;
+        if self.free.is_some() {
+            return self.step_decoder(step, n_steps, triples);
+        }
+        let kept = sampling::kept(seed, step, triples, self.config.edge_dropout);
+        let graph = self.data.messages(&kept)?;
+        self.network.plans = layout_of(&graph, self.config)?.plans(0);
         self.network.forward(ranks, Some(n_steps - 1))?;
         let (loss, decoded) = self.decode(step, triples);
         if !loss.is_finite() {
@@ -319,9 +416,52 @@ impl<'a> LinkTrainer<'a> {
         Ok(loss)
     }
 
+    /// One batch without an encoder: the vectors of nodes take a step of their own.
+    fn step_decoder(&mut self, step: u64, n_steps: u32, triples: &[Edge]) -> Result<f64, Error> {
+        let (loss, decoded) = self.decode(step, triples);
+        if !loss.is_finite() {
+            return Err(diverged());
+        }
+        let DecoderGradients {
+            mut units,
+            relations,
+        } = decoded;
+        let factor = match self.config.clip > 0.0 {
+            true => {
+                let length = (squares(&units) + squares(&relations)).sqrt();
+                (f64::from(self.config.clip) / length).min(1.0) as f32
+            }
+            false => 1.0,
+        };
+        let rule = Rule::new(&self.config.encoder, n_steps);
+        if let Some(FreeUnits { values, moments }) = &mut self.free {
+            units.iter_mut().for_each(|gradient| *gradient *= factor);
+            let whole = 0..units.len();
+            rule.step(values, &units, moments.of(whole));
+        }
+        self.decoder.step(rule, relations, factor);
+        Ok(loss)
+    }
+
+    /// The triples that a step asks about: with reciprocal relations each in both directions.
+    fn asked(&self, triples: &[Edge]) -> Vec<Edge> {
+        let Some(n_relations) = self.decoder.n_reciprocal else {
+            return triples.to_vec();
+        };
+        let both = |&triple: &Edge| {
+            let inverse = Edge {
+                source: triple.target,
+                relation: triple.relation + n_relations,
+                target: triple.source,
+            };
+            [triple, inverse]
+        };
+        triples.iter().flat_map(both).collect()
+    }
+
     /// The sum of the losses of triples, and the gradient of their mean with the decoder's L2.
     fn decode(&self, step: u64, triples: &[Edge]) -> (f64, DecoderGradients) {
-        let units = self.network.logits();
+        let units = self.units();
         let mut gradients = DecoderGradients {
             units: vec![0.0; units.len()],
             relations: vec![0.0; self.decoder.relations.len()],
@@ -335,7 +475,8 @@ impl<'a> LinkTrainer<'a> {
         let seed = self.config.encoder.seed;
         let scale = 1.0 / triples.len() as f32;
         let mut sum = 0.0;
-        for (idx, triples) in triples.chunks(share as usize).enumerate() {
+        let asked = self.asked(triples);
+        for (idx, triples) in asked.chunks(share as usize).enumerate() {
             let n_nodes = self.data.n_nodes();
             let drawn = sampling::negatives(seed, step, idx, negatives, n_nodes);
             let chunk = Chunk {
@@ -344,6 +485,10 @@ impl<'a> LinkTrainer<'a> {
             };
             let scale = LossScale { loss, scale };
             sum += self.decoder.chunk(units, chunk, scale, &mut gradients);
+        }
+        let n3 = self.config.n3 / asked.len() as f32;
+        if n3 > 0.0 {
+            self.decoder.add_n3(n3, units, &asked, &mut gradients);
         }
         let l2 = self.config.decoder_l2;
         add_decay(l2, units, &mut gradients.units);
@@ -378,7 +523,7 @@ impl<'a> LinkTrainer<'a> {
         self.encode_whole(ranks)?;
         Ok(Some(rank(
             &self.decoder,
-            self.network.logits(),
+            self.units(),
             triples,
             &self.known,
         )))
@@ -386,6 +531,9 @@ impl<'a> LinkTrainer<'a> {
 
     /// The units of all nodes from all training triples.
     pub(super) fn encode_whole(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
+        if self.free.is_some() {
+            return Ok(());
+        }
         self.network.plans = self.whole.clone();
         self.network.forward(ranks, None)
     }
@@ -395,11 +543,16 @@ impl<'a> LinkTrainer<'a> {
         let mut hasher = Hasher::new();
         hasher.numbers([encoder]);
         hasher.numbers(self.decoder.relations.iter().copied());
+        if let Some(free) = &self.free {
+            hasher.numbers(free.values.iter().copied());
+        }
         Ok(hasher.finish())
     }
 
     fn n_bytes(&self) -> u64 {
-        let n_floats = self.decoder.relations.len() + self.decoder.moments.len();
+        let of_free = |free: &FreeUnits| free.values.len() + free.moments.len();
+        let n_free = self.free.as_ref().map_or(0, of_free);
+        let n_floats = self.decoder.relations.len() + self.decoder.moments.len() + n_free;
         self.network.n_bytes() + 4 * n_floats as u64
     }
 }
@@ -410,6 +563,28 @@ impl Decoder {
         gradient.iter_mut().for_each(|value| *value *= factor);
         let whole = 0..gradient.len();
         rule.step(&mut self.relations, &gradient, self.moments.of(whole));
+    }
+}
+
+impl Decoder {
+    /// Adds the gradient of `n3` times the sums of cubes of the triples' vectors.
+    ///
+    /// # Source
+    /// Lacroix et al., "Canonical tensor decomposition for knowledge base completion" (2018).
+    fn add_n3(&self, n3: f32, units: &[f32], triples: &[Edge], gradients: &mut DecoderGradients) {
+        let width = self.width;
+        let add = |values: &[f32], idx: u32, gradient: &mut [f32]| {
+            let begin = idx as usize * width;
+            let values = &values[begin..][..width];
+            for (gradient, x) in gradient[begin..][..width].iter_mut().zip(values) {
+                *gradient += 3.0 * n3 * x * x.abs();
+            }
+        };
+        for triple in triples {
+            add(units, triple.source, &mut gradients.units);
+            add(units, triple.target, &mut gradients.units);
+            add(&self.relations, triple.relation, &mut gradients.relations);
+        }
     }
 }
 

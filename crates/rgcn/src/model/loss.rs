@@ -51,6 +51,15 @@ impl Targets {
         }
     }
 
+    /// The likeliest class and all probabilities of each node of this rank.
+    pub(crate) fn probabilities(&self, logits: &[f32], n_classes: usize) -> Vec<(u32, Vec<f64>)> {
+        let of = |&(row, _): &(usize, u32)| {
+            let logits = &logits[row * n_classes..][..n_classes];
+            (likeliest(logits), softmax(logits).0)
+        };
+        self.own.iter().map(of).collect()
+    }
+
     fn len(&self) -> usize {
         self.counts.iter().sum()
     }

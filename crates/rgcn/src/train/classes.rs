@@ -12,7 +12,7 @@ use super::memory::{self, DeviceMemory, Here};
 use super::run::{self, RunFolder, Trainer};
 use super::schedule::CheckpointSchedule;
 use super::state::{State, gather, params_hash};
-use super::{EpochReport, Evaluation, Execution, Outcome, RunOptions};
+use super::{EpochReport, Evaluation, Execution, Outcome, Prediction, RunOptions};
 use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
@@ -297,6 +297,17 @@ pub(super) fn predict(
     nodes: &[u32],
     deadline: Timeout,
 ) -> Result<Vec<u32>, Error> {
+    let predicted = probabilities(graph, saved, nodes, deadline)?;
+    Ok(predicted.into_iter().map(|of| of.class).collect())
+}
+
+/// The probabilities of all classes of nodes in any order by a saved model, on one rank.
+pub(super) fn probabilities(
+    graph: &RelationalGraph,
+    saved: &Saved,
+    nodes: &[u32],
+    deadline: Timeout,
+) -> Result<Vec<Prediction>, Error> {
     let n_nodes = graph.n_nodes();
     if let Some(node) = nodes.iter().find(|&&node| node >= n_nodes) {
         let message = format!("node {node}: expected a node below {n_nodes}");
@@ -323,10 +334,20 @@ pub(super) fn predict(
     })?;
     saved.state.load(&mut network, ranks)?;
     let mut network = network.for_outputs(&wider, saved.state.epochs_done)?;
-    let predicted = classes(&mut network, &wanted, ranks)?;
-    let class_of = |node: &u32| match wanted.binary_search(node) {
-        Ok(idx) => predicted[idx],
-        Err(_) => 0,
+    network.forward(ranks, None)?;
+    let unlabelled: Vec<(u32, u32)> = wanted.iter().map(|&node| (node, 0)).collect();
+    let targets = targets(network.layout, network.rank, &unlabelled);
+    let predicted = targets.probabilities(network.logits(), n_classes as usize);
+    let of = |node: &u32| {
+        let found = wanted
+            .binary_search(node)
+            .ok()
+            .and_then(|idx| predicted.get(idx));
+        let (class, probabilities) = found.cloned().unwrap_or_default();
+        Prediction {
+            class,
+            probabilities,
+        }
     };
-    Ok(nodes.iter().map(class_of).collect())
+    Ok(nodes.iter().map(of).collect())
 }

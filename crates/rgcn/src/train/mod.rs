@@ -217,6 +217,28 @@ pub fn predict(
     classes::predict(graph, &folder::saved(graph, folder)?, nodes, deadline)
 }
 
+/// The classes of one node by a trained model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The likeliest class.
+    pub class: u32,
+    /// The probability of each class; their sum is 1.
+    pub probabilities: Vec<f64>,
+}
+
+/// As [`predict`], with the probabilities of all classes.
+///
+/// # Errors
+/// As [`predict`].
+pub fn predict_probabilities(
+    graph: &RelationalGraph,
+    folder: &Path,
+    nodes: &[u32],
+    deadline: Timeout,
+) -> Result<Vec<Prediction>, Error> {
+    classes::probabilities(graph, &folder::saved(graph, folder)?, nodes, deadline)
+}
+
 /// The names of a run's classes; empty where it was given none.
 ///
 /// # Errors

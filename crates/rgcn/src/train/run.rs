@@ -23,6 +23,16 @@ pub(crate) trait Trainer {
     /// Refuses parameters that are no numbers, on all ranks alike.
     fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error>;
 
+    /// True if no further epoch is wanted.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// Ends training behind its last epoch: takes back the best parameters, where they were kept.
+    fn finish(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
+        self.check_finite(ranks)
+    }
+
     /// The checkpoint after so many epochs, on rank 0; all ranks give their part.
     fn checkpoint(
         &mut self,
@@ -101,7 +111,11 @@ pub(crate) fn run<T: Trainer>(
         }
         progress(&report);
         reports.push(report);
-        if is_kept && schedule.is_due(epoch + 1, ranks)? {
+        let is_last = trainer.is_stopped() || epoch + 1 == schedule.n_epochs();
+        if is_last {
+            trainer.finish(ranks)?;
+        }
+        if is_kept && (is_last || schedule.is_due(epoch + 1, ranks)?) {
             schedule.write(|| {
                 trainer.check_finite(ranks)?;
                 let checkpoint = trainer.checkpoint(epoch + 1, ranks)?;
@@ -111,6 +125,9 @@ pub(crate) fn run<T: Trainer>(
                 }
                 Ok(())
             })?;
+        }
+        if is_last {
+            break;
         }
     }
     trainer.check_finite(ranks)?;
