@@ -338,6 +338,45 @@ fn held_back_edges_choose_and_the_answer_says_what() {
     );
 }
 
+/// The rows that another run learns from the written edges are judged as its own run judges them.
+#[test]
+fn rows_of_another_program_are_judged_on_the_same_split() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let (edges, rows, out) = (path("train.txt"), path("rows.vec"), path("near.npy"));
+    let words = "embed eval sbm:200:4:0.3:0.02 --preset line --dim 8 --epochs 30 --train-edges {} --format json";
+    let answer = run(words, &[&edges]).json();
+    let n_train = fs::read_to_string(&edges).unwrap().lines().count();
+    let n_edges = answer["edges"].as_u64().unwrap() as f64;
+    assert_eq!(n_train, (0.7 * n_edges).round() as usize);
+    assert!(answer["against"].is_null());
+    run(
+        "embed {} --preset line --dim 8 --epochs 30 --out {} -q",
+        &[&edges, &rows],
+    )
+    .ok();
+    let words = "embed eval sbm:200:4:0.3:0.02 --preset line --dim 8 --epochs 30 --against {} --format json";
+    let answer = run(words, &[&rows]).json();
+    let (own, other) = (&answer["auc_uniform"], &answer["against"]["uniform"]);
+    let distance = own.as_f64().unwrap() - other.as_f64().unwrap();
+    assert!(distance.abs() < 0.05, "{answer}");
+    let message = run("embed eval karate --repeats 2 --against {}", &[&rows]).error(2);
+    assert!(message.contains("are for one split"), "{message}");
+    run(
+        "embed karate --preset line --dim 4 --epochs 1 --out {}",
+        &[&out],
+    )
+    .ok();
+    let many = run("embed near 3 33 --top 2 --model {} --format json", &[&out]).json();
+    let one = run("embed near 33 --top 2 --model {} --format json", &[&out]).json();
+    assert_eq!(many["nodes"][1], one_of(&one), "{many}");
+}
+
+/// The answer without what every answer has.
+fn one_of(answer: &serde_json::Value) -> serde_json::Value {
+    serde_json::json!({"node": answer["node"], "near": answer["near"]})
+}
+
 #[test]
 fn link_prediction_is_better_than_chance_and_names_its_baselines() {
     let words = "embed eval sbm:400:8:0.3:0.005 --preset line --dim 16 --epochs 40 --learning-rate 0.1 --repeats 2 --format json";

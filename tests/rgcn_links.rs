@@ -41,17 +41,16 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
     let scratch = tempfile::tempdir().unwrap();
     let files = ring(scratch.path(), 30);
     let [train, valid, test] = paths(&files);
-    let model = scratch.path().join("model");
     for decoder in ["distmult", "complex"] {
+        let model = scratch.path().join(decoder);
         let words = format!(
             "rgcn train {{}} --task links --valid {{}} --test {{}} --decoder-only --decoder {decoder} --dim 16 --batch 20 \
-             --negatives 8 --epochs 40 --valid-epochs 1 --patience 3 --run {{}}/{decoder} --format json"
+             --negatives 8 --epochs 40 --valid-epochs 1 --patience 3 --run {{}} --format json"
         );
         let answer = run(&words, &[train, valid, test, &model]).json();
         let (best, epochs) = (answer["best_epoch"].as_u64(), answer["epochs"].as_u64());
         assert!(best <= epochs && epochs.unwrap() <= 40, "{answer}");
-        let eval =
-            format!("rgcn eval {{}} --valid {{}} --test {{}} --model {{}}/{decoder} --format json");
+        let eval = format!("rgcn eval {{}} --valid {{}} --test {{}} --model {{}} --format json");
         let evaluation = run(&eval, &[train, valid, test, &model]).json();
         assert_eq!(
             evaluation["valid"], answer["valid"],
@@ -59,9 +58,11 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
         );
         assert_eq!(evaluation["test"], answer["test"]);
     }
+    let model = scratch.path().join("complex");
     let queries = scratch.path().join("queries.tsv");
     fs::write(&queries, "n3\tnext\t?\n?\tnext_but_one\tn3\n").unwrap();
-    let words = "rgcn predict {} --valid {} --test {} --model {}/complex --queries {} --top 4 --format json";
+    let words =
+        "rgcn predict {} --valid {} --test {} --model {} --queries {} --top 4 --format json";
     let inputs = [train, valid, test, &model, &queries];
     let answer = run(words, &inputs).json();
     let asked = answer["queries"].as_array().unwrap();
@@ -69,7 +70,7 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
         (asked.len(), asked[1]["ends"].as_array().unwrap().len()),
         (2, 4)
     );
-    let one = "rgcn predict {} --valid {} --test {} --model {}/complex --subject n3 --relation next --top 4 --format json";
+    let one = "rgcn predict {} --valid {} --test {} --model {} --subject n3 --relation next --top 4 --format json";
     let single = run(one, &inputs[..4]).json();
     assert_eq!(single["ends"], asked[0]["ends"]);
     fs::write(&queries, "n3\tnext\t?\nn3\tnext\tn4\n").unwrap();
@@ -294,7 +295,7 @@ fn blocks_are_the_same_on_any_number_of_ranks() {
     assert_eq!(whole["settings"]["bases"], 0);
 }
 
-const KEYS: [(&str, &str); 27] = [
+const KEYS: [(&str, &str); 28] = [
     ("task", "string"),
     ("graph", "string"),
     ("nodes", "count"),
@@ -315,6 +316,7 @@ const KEYS: [(&str, &str); 27] = [
     ("hits_at_10", "number"),
     ("valid", "object"),
     ("test", "object"),
+    ("best_epoch", "count"),
     ("epoch_ms", "number"),
     ("final_loss", "number"),
     ("bytes", "count"),
@@ -351,7 +353,13 @@ fn answers_say_what_ranks_are_measured_with() {
     assert_eq!(of("filter_triples"), n_lines - 1);
     let words = "rgcn eval {} --valid {} --test {} --model {} --format json";
     let same = run(words, &[train, valid, test, &out]).json();
-    let only = ["epoch_ms", "final_loss", "bytes", "params_hash"];
+    let only = [
+        "best_epoch",
+        "epoch_ms",
+        "final_loss",
+        "bytes",
+        "params_hash",
+    ];
     let keys: Vec<_> = KEYS
         .into_iter()
         .filter(|(key, _)| !only.contains(key))

@@ -81,7 +81,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 30] = [
+const RGCN_TRAIN: [(&str, &str); 31] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),

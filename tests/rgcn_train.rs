@@ -209,7 +209,7 @@ fn classes_of_many_nodes(model: &Path, third: &Value) {
         scratch.path().join("classes.csv"),
         scratch.path().join("list.txt"),
     );
-    let words = "rgcn predict ba-rel:1500:2.5:6 --model {} --all --out {} --format json";
+    let words = "rgcn predict ba-rel:1500:2.5:6 --model {} --all-nodes --out {} --format json";
     let answer = run(words, &[model, &table]).json();
     assert_eq!(answer["predicted_nodes"], 1500);
     let text = fs::read_to_string(&table).unwrap();

@@ -604,6 +604,7 @@ fn embed_eval() {
         ("degree_product", "object"),
         ("common_neighbors", "object"),
         ("adamic_adar", "object"),
+        ("against", "null"),
         ("selections", "list"),
         ("operator", "string"),
         ("seconds", "number"),

@@ -1,13 +1,16 @@
 //! `shardgraph embed eval`: link prediction with an embedding of the larger share of a graph's edges.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate, evaluate_line};
+use shardgraph_line::eval::{
+    Auc, EvalConfig, RunScore, evaluate, evaluate_line, evaluate_rows, split,
+};
+use shardgraph_line::formats;
 use shardgraph_line::nodes::Classes;
 use shardgraph_line::{Config, Embedding, Line, NodeLabels, Selection, Store, train};
 
@@ -16,6 +19,7 @@ use super::settings::SettingsArgs;
 use super::train::write_selection;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
+use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 
@@ -27,7 +31,8 @@ Examples:
 
 The graph is taken as undirected and without weights. 70 % of its edges are trained on; a logistic
 regression over the products of columns (Hadamard) tells the others from as many pairs without an edge,
-drawn uniformly or with ends as those of edges. Degree product and Adamic-Adar need no embedding.";
+drawn uniformly or with ends as those of edges (the degree-corrected protocol of Implicit Degree Bias in the Link
+Prediction Task, 2025). Degree product and Adamic-Adar need no embedding.";
 
 /// Measure link prediction
 #[derive(Debug, Args)]
@@ -46,6 +51,12 @@ pub(crate) struct EvalArgs {
     /// Edges that the regression is fitted to at most, and as many other pairs
     #[arg(long, value_name = "N", default_value_t = 60_000)]
     fitted_edges: usize,
+    /// Write the edges that are trained on, one a line, for another program to learn from
+    #[arg(long, value_name = "FILE")]
+    train_edges: Option<PathBuf>,
+    /// Rows of another program, in a form that --out has: judged on the same split
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
     /// A file of nodes and their classes: adds node classification and communities
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
@@ -69,6 +80,8 @@ struct Answer<'a> {
     degree_product: Auc,
     common_neighbors: Auc,
     adamic_adar: Auc,
+    /// Of the rows of another program.
+    against: Option<Auc>,
     /// What held-back edges chose in each run; none where the settings hold as they are.
     selections: Vec<Selection>,
     operator: &'static str,
@@ -107,6 +120,24 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     }
     let (graph, origin) = args.graph.whole_graph()?;
     let labels = NodeLabels::of_graph(&origin.labels);
+    if (args.against.is_some() || args.train_edges.is_some()) && args.repeats != 1 {
+        let message = "--against and --train-edges are for one split: leave --repeats out";
+        return Err(BadInput(message.to_owned()).into());
+    }
+    let against = args
+        .against
+        .as_ref()
+        .map(|path| rows_of(path, &labels))
+        .transpose()?;
+    if let Some(path) = &args.train_edges {
+        let inputs = [args.graph.file(), args.against.as_deref()];
+        output_file::check(path, inputs.into_iter().flatten())?;
+        let split = split(&graph, eval.train_share, config.seed)?;
+        let line = |&(u, v): &(u32, u32)| {
+            format!("{} {}\n", labels.get(u as usize), labels.get(v as usize))
+        };
+        output_file::write_all(&[(path, split.train.iter().map(line).collect())])?;
+    }
     let read = |path: &PathBuf| Classes::read(path, &labels);
     let classes = args.classes.as_ref().map(read).transpose()?;
     let mut show = Progress::new(&args.report, 1, "samples");
@@ -135,7 +166,30 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let mut answer = answer((nodes, edges), &config, &eval, &scores, &origin);
     answer.nodes_by_class = by_class;
     answer.selections = selections;
+    if let Some(rows) = against {
+        let scores = evaluate_rows(&graph, config.seed, &eval, &mut |_, _| Ok(rows.clone()))?;
+        answer.against = scores.first().map(|score| score.embedding);
+    }
     args.report.answer(&answer)
+}
+
+/// Rows of a file in the order of the graph's nodes; a node without one has zeros.
+fn rows_of(path: &Path, labels: &NodeLabels) -> anyhow::Result<Embedding> {
+    let found = formats::read(path, None)?;
+    let dim = found.dim();
+    let mut values = vec![0.0; labels.len() * dim];
+    let mut n_found = 0;
+    for (label, row) in labels.iter().zip(values.chunks_exact_mut(dim)) {
+        if let Some(node) = found.labels().find(label) {
+            row.copy_from_slice(found.row(node));
+            n_found += 1;
+        }
+    }
+    if n_found == 0 {
+        let message = format!("{}: no row has the label of a node", path.display());
+        return Err(BadInput(message).into());
+    }
+    Ok(Embedding::new(dim, values, labels.clone())?)
 }
 
 /// Nodes are classified by an embedding that has seen every edge.
@@ -191,6 +245,7 @@ fn answer<'a>(
         degree_product: both(&|run| run.degree_product),
         common_neighbors: both(&|run| run.common_neighbors),
         adamic_adar: both(&|run| run.adamic_adar),
+        against: None,
         selections: Vec::new(),
         operator: "hadamard",
         seconds: seconds / runs.len() as f64,
@@ -227,6 +282,14 @@ impl fmt::Display for Answer<'_> {
             ("common neighbours", self.common_neighbors),
             ("Adamic-Adar", self.adamic_adar),
         ] {
+            writeln!(
+                f,
+                "{name:<20} {:<14.4} {:.4}",
+                auc.uniform, auc.degree_matched
+            )?;
+        }
+        if let Some(auc) = self.against {
+            let name = "rows of --against";
             writeln!(
                 f,
                 "{name:<20} {:<14.4} {:.4}",

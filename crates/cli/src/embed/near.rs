@@ -11,15 +11,17 @@ use crate::exit::BadInput;
 use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
-Example:
-  shardgraph embed near 17 --model karate.npy --top 5";
+Examples:
+  shardgraph embed near 17 --model karate.npy --top 5
+  shardgraph embed near 17 3 33 --model karate.npy --format json";
 
-/// List the nodes nearest to a node, by cosine; exact
+/// List the nodes nearest to one or more nodes, by cosine; exact
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct NearArgs {
-    /// The node's label
-    node: String,
+    /// Labels of nodes
+    #[arg(required = true, num_args = 1..)]
+    node: Vec<String>,
     /// A trained model: an embedding
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
@@ -33,9 +35,17 @@ pub(crate) struct NearArgs {
     report: ReportArgs,
 }
 
-/// What is printed. The fields are the keys of the JSON object.
+/// What is printed: of one node its own object, of several a list of them.
 #[derive(Serialize)]
-struct Answer<'a> {
+#[serde(untagged)]
+enum Answer<'a> {
+    One(NodeAnswer<'a>),
+    Many { nodes: Vec<NodeAnswer<'a>> },
+}
+
+/// The fields are the keys of the JSON object.
+#[derive(Serialize)]
+struct NodeAnswer<'a> {
     node: &'a str,
     near: Vec<Near<'a>>,
 }
@@ -50,31 +60,42 @@ struct Near<'a> {
 pub(crate) fn run(args: &NearArgs) -> anyhow::Result<()> {
     let embedding = formats::read(&args.model, args.embedding_format)?;
     let labels = embedding.labels();
-    let Some(node) = labels.find(&args.node) else {
-        let file = args.model.display();
-        let message = format!(
-            "{file} has no node `{}`: give a label as the graph has it",
-            args.node
-        );
-        return Err(BadInput(message).into());
-    };
-    let near = embedding
-        .nearest(node, args.top)
-        .into_iter()
-        .map(|near| Near {
+    let mut answers = Vec::new();
+    for label in &args.node {
+        let Some(node) = labels.find(label) else {
+            let file = args.model.display();
+            let message = format!("{file} has no node `{label}`: give a label as the graph has it");
+            return Err(BadInput(message).into());
+        };
+        let near = embedding.nearest(node, args.top).into_iter();
+        let near = near.map(|near| Near {
             node: labels.get(near.node as usize),
             cosine: near.cosine,
         });
-    args.report.answer(&Answer {
-        node: &args.node,
-        near: near.collect(),
+        answers.push(NodeAnswer {
+            node: label,
+            near: near.collect(),
+        });
+    }
+    args.report.answer(&match answers.len() {
+        1 => Answer::One(answers.remove(0)),
+        _ => Answer::Many { nodes: answers },
     })
 }
 
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.near
-            .iter()
-            .try_for_each(|near| writeln!(f, "{:.6} {}", near.cosine, near.node))
+        match self {
+            Answer::One(one) => one
+                .near
+                .iter()
+                .try_for_each(|near| writeln!(f, "{:.6} {}", near.cosine, near.node)),
+            Answer::Many { nodes } => nodes.iter().try_for_each(|of| {
+                let mut near = of.near.iter();
+                near.try_for_each(|near| {
+                    writeln!(f, "{} {:.6} {}", of.node, near.cosine, near.node)
+                })
+            }),
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::report::ReportArgs;
 const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --node 17 --node 4242
-  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --all --out classes.csv
+  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --all-nodes --out classes.csv
   shardgraph rgcn predict FB15k-237.tar.gz --model my-links --subject /m/027rn --relation /location/country/form_of_government";
 
 /// Print the classes of nodes, or the likeliest ends of links, by a trained R-GCN
@@ -35,11 +35,11 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "NAME")]
     node: Vec<String>,
     /// A file of nodes: one name a line
-    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    #[arg(long, value_name = "FILE", conflicts_with = "all_nodes")]
     node_file: Option<PathBuf>,
     /// All nodes of the graph
     #[arg(long, conflicts_with = "node")]
-    all: bool,
+    all_nodes: bool,
     /// File to write: classes and probabilities as CSV, or the ends of --queries with tabs between
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         return links::complete(&args.question, asked, args.out.as_deref(), &args.report);
     }
     if !args.asks_classes() || args.question.is_set() {
-        let text = "a model of classes is asked with --node, --node-file or --all, one that predicts links with --relation and --subject or --object";
+        let text = "a model of classes is asked with --node, --node-file or --all-nodes, one that predicts links with --relation and --subject or --object";
         return Err(BadInput(text.to_owned()).into());
     }
     if let Some(out) = &args.out {
@@ -140,12 +140,12 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
 impl PredictArgs {
     /// True if classes of nodes are asked for.
     fn asks_classes(&self) -> bool {
-        self.all || self.node_file.is_some() || !self.node.is_empty()
+        self.all_nodes || self.node_file.is_some() || !self.node.is_empty()
     }
 
     /// Names and ids of the nodes that are asked for, in their order.
     fn asked(&self, data: &Data) -> anyhow::Result<(Vec<String>, Vec<u32>)> {
-        if self.all {
+        if self.all_nodes {
             let nodes: Vec<u32> = (0..data.graph.n_nodes()).collect();
             return Ok((
                 nodes.iter().map(|&node| data.nodes.get(node)).collect(),
@@ -208,14 +208,8 @@ fn quoted(field: &str) -> String {
 
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for of in &self.predictions {
-            let Prediction {
-                node,
-                class,
-                probability,
-                ..
-            } = of;
-            writeln!(f, "{node}\t{class}\t{probability:.4}")?;
+        for Prediction { node, class, .. } in &self.predictions {
+            writeln!(f, "{node}\t{class}")?;
         }
         match self.out {
             Some(_) => writeln!(f, "nodes {}", self.predicted_nodes),
