@@ -44,7 +44,7 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
     for decoder in ["distmult", "complex"] {
         let model = scratch.path().join(decoder);
         let words = format!(
-            "rgcn train {{}} --task links --valid {{}} --test {{}} --decoder-only --decoder {decoder} --dim 16 --batch 20 \
+            "rgcn train {{}} --task links --valid {{}} --test {{}} --decoder-only --score-function {decoder} --dim 16 --batch 20 \
              --negatives 8 --epochs 40 --valid-epochs 1 --patience 3 --run {{}} --format json"
         );
         let answer = run(&words, &[train, valid, test, &model]).json();

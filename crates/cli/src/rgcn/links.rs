@@ -68,7 +68,7 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "N")]
     patience: Option<u32>,
     /// Score of a triple: distmult, or complex (with --decoder-only or --reciprocal) [default: distmult]
-    #[arg(long, value_name = "distmult|complex")]
+    #[arg(long = "score-function", value_name = "distmult|complex")]
     decoder: Option<LinkDecoder>,
     /// Learn vectors of nodes and relations alone: nothing encodes, relations are reciprocal
     #[arg(long)]
