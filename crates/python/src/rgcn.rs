@@ -44,12 +44,16 @@ impl NativeTriples {
         folder: PathBuf,
         nodes: PyReadonlyArray1<'_, u32>,
         classes: PyReadonlyArray1<'_, u32>,
-        n_classes: u32,
         config: &str,
         ranks: u32,
     ) -> PyResult<Vec<f64>> {
         let config: Config = serde_json::from_str(config)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let n_classes = classes
+            .as_slice()?
+            .iter()
+            .max()
+            .map_or(0, |&class| class + 1);
         let pairs = nodes.as_slice()?.iter().copied();
         let pairs = pairs.zip(classes.as_slice()?.iter().copied()).collect();
         let options = RunOptions {

@@ -67,7 +67,6 @@ class NativeTriples:
         folder: str,
         nodes: NDArray[np.uint32],
         classes: NDArray[np.uint32],
-        n_classes: int,
         config: str,
         ranks: int,
     ) -> list[float]:

@@ -114,7 +114,6 @@ class RelationalClassifier(ClassifierMixin, BaseEstimator):
             f"{self._folder.name}/run",
             nodes,
             codes.astype(np.uint32),
-            len(self.classes_),
             json.dumps(config),
             self.ranks,
         )
