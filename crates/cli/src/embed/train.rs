@@ -179,7 +179,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let config = config;
     let took = match (&args.disk.work, &select) {
         (Some(work), _) => on_disk(args, (store, &config, &device), work, &options)?,
-        (None, Some(select)) => chosen(args, (store, &config, &device), select, form)?,
+        (None, Some(select)) => chosen(args, store, &config, &device, select, form)?,
         (None, None) => in_memory(args, (store, &config, &device), form)?,
     };
     args.report.note(&format!("wrote {}", args.out.display()));
@@ -330,7 +330,9 @@ fn in_memory(
 /// Chooses settings by held-back edges, then trains in memory.
 fn chosen(
     args: &TrainArgs,
-    (store, config, device): (&Store, &Config, &Device),
+    store: &Store,
+    config: &Config,
+    device: &Device,
     select: &SelectConfig,
     form: FileFormat,
 ) -> anyhow::Result<Took> {

@@ -282,12 +282,8 @@ pub(crate) fn complete(
     report: &ReportArgs,
 ) -> anyhow::Result<()> {
     if let Some(queries) = &question.queries {
-        return queries::run(
-            (queries, question.top.unwrap_or(10)),
-            (data, run),
-            out,
-            report,
-        );
+        let n_best = question.top.unwrap_or(10);
+        return queries::run(queries, n_best, data, run, out, report);
     }
     if out.is_some() {
         let text = "--out takes the answers of --queries: name a file of questions";

@@ -41,8 +41,10 @@ struct End {
 
 /// Reads the questions, asks the model and prints or writes the answers.
 pub(super) fn run(
-    (path, n_best): (&Path, usize),
-    (data, model): (&DataArgs, &Path),
+    path: &Path,
+    n_best: usize,
+    data: &DataArgs,
+    model: &Path,
     out: Option<&Path>,
     report: &ReportArgs,
 ) -> anyhow::Result<()> {
