@@ -50,8 +50,8 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
         let answer = run(&words, &[train, valid, test, &model]).json();
         let (best, epochs) = (answer["best_epoch"].as_u64(), answer["epochs"].as_u64());
         assert!(best <= epochs && epochs.unwrap() <= 40, "{answer}");
-        let eval = format!("rgcn eval {{}} --valid {{}} --test {{}} --model {{}} --format json");
-        let evaluation = run(&eval, &[train, valid, test, &model]).json();
+        let eval = "rgcn eval {} --valid {} --test {} --model {} --format json";
+        let evaluation = run(eval, &[train, valid, test, &model]).json();
         assert_eq!(
             evaluation["valid"], answer["valid"],
             "the model of the best epoch is kept"

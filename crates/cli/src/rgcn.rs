@@ -1,5 +1,6 @@
 //! `shardgraph rgcn`: graphs whose edges have relations; what is in them, how they are cut over devices, training.
 
+mod accuracy;
 mod curve;
 mod data;
 mod eval;

@@ -10,9 +10,9 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate, run_config};
 
+use super::accuracy::write_evaluation;
 use super::data::{Data, DataArgs};
 use super::links;
-use super::train::write_evaluation;
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
 

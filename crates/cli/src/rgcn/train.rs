@@ -15,6 +15,7 @@ use shardgraph_rgcn::{
     RelationalGraph, RunOptions, train, train_as_rank,
 };
 
+use super::accuracy::{accuracy_of, shown_accuracy, write_evaluation};
 use super::curve;
 use super::data::{Data, DataArgs};
 use super::links::{self, LinkArgs, LinkTraining, Task};
@@ -486,17 +487,6 @@ fn params_hash(outcome: &Outcome) -> String {
     format!("{:016x}", outcome.params_hash)
 }
 
-fn accuracy_of(evaluation: &Evaluation) -> &'static str {
-    match evaluation.test {
-        Some(_) => "test",
-        None => "train",
-    }
-}
-
-fn shown_accuracy(evaluation: &Evaluation) -> f64 {
-    evaluation.test.unwrap_or(evaluation.train).accuracy
-}
-
 impl Answer<'_> {
     fn write_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(epoch), Some(forward), Some(backward)) =
@@ -580,32 +570,4 @@ impl fmt::Display for Answer<'_> {
         self.write_devices(f)?;
         write_evaluation(f, self.evaluation, self.classes)
     }
-}
-
-/// Scores and the table of confusions.
-pub(super) fn write_evaluation(
-    f: &mut fmt::Formatter<'_>,
-    evaluation: &Evaluation,
-    classes: &[String],
-) -> fmt::Result {
-    let sets = [
-        ("train", Some(evaluation.train)),
-        ("valid", evaluation.valid),
-        ("test", evaluation.test),
-    ];
-    for (name, scores) in sets {
-        if let Some(s) = scores {
-            writeln!(
-                f,
-                "{name}: {} of {} right, {:.4} (95 % interval {:.4} to {:.4})",
-                s.n_right, s.n_nodes, s.accuracy, s.low, s.high
-            )?;
-        }
-    }
-    writeln!(f, "class: predicted as each class, in the same order")?;
-    for (class, row) in classes.iter().zip(&evaluation.confusion) {
-        let counts: Vec<String> = row.iter().map(u64::to_string).collect();
-        writeln!(f, "  {class}: {}", counts.join(" "))?;
-    }
-    Ok(())
 }

@@ -99,6 +99,22 @@ fn losses_and_gradients_are_those_of_the_definition() {
     }
 }
 
+/// The score of a triple by its definition; rows are those of its head, relation and tail.
+fn score(kind: LinkDecoder, width: usize, values: &[f64], rows: [u32; 3]) -> f64 {
+    let [h, r, t] = rows.map(|row| &values[row as usize * width..][..width]);
+    let half = width / 2;
+    match kind {
+        LinkDecoder::DistMult => (0..width).map(|k| h[k] * r[k] * t[k]).sum(),
+        // Re(h r conj(t)), term by term as in the paper.
+        LinkDecoder::ComplEx => (0..half)
+            .map(|k| {
+                let i = k + half;
+                h[k] * r[k] * t[k] + h[i] * r[k] * t[i] + h[k] * r[i] * t[i] - h[i] * r[i] * t[k]
+            })
+            .sum(),
+    }
+}
+
 /// With reciprocal relations, of both decoders: the loss is the cross entropy of the tail's score
 /// by its definition, and gradients are its central differences.
 #[test]
@@ -134,28 +150,16 @@ fn reciprocal_losses_are_those_of_the_definition() {
             scale: 0.5,
         };
         let found = decoder.chunk(&units, chunk, scale, &mut gradients);
-        let score = |values: &[f64], head: u32, relation: u32, tail: u32| -> f64 {
-            let at = |idx: usize| &values[idx * width..][..width];
-            let [h, r, t] = [head as usize, 6 + relation as usize, tail as usize].map(at);
-            let half = width / 2;
-            match kind {
-                LinkDecoder::DistMult => (0..width).map(|k| h[k] * r[k] * t[k]).sum(),
-                // Re(h r conj(t)), term by term as in the paper.
-                LinkDecoder::ComplEx => (0..half)
-                    .map(|k| {
-                        let i = k + half;
-                        h[k] * r[k] * t[k] + h[i] * r[k] * t[i] + h[k] * r[i] * t[i]
-                            - h[i] * r[i] * t[k]
-                    })
-                    .sum(),
-            }
+        let score = |values: &[f64], head, relation, tail| {
+            score(kind, width, values, [head, 6 + relation, tail])
         };
         let at = |values: &[f64]| -> f64 {
-            let of = |&Edge {
-                          source,
-                          relation,
-                          target,
-                      }: &Edge| {
+            let of = |edge: &Edge| {
+                let Edge {
+                    source,
+                    relation,
+                    target,
+                } = *edge;
                 let truth = score(values, source, relation, target);
                 let others = negatives.iter().filter(|&&node| node != target);
                 let sum: f64 = others
