@@ -11,7 +11,7 @@ pub enum Format {
     CostGraph,
     /// TensorFlow's `CostGraphDef` in protobuf's text form.
     CostGraphText,
-    /// An ONNX model; costs are estimated, see [`crate::import::roofline`].
+    /// An ONNX model; costs are estimated, see [`Roofline`](crate::import::Roofline).
     Onnx,
     /// One JSON object a line, each a graph: `{name, ops, tensors, ...}`.
     Jsonl,
