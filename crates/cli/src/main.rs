@@ -18,6 +18,7 @@ mod exit;
 mod generate;
 mod graph_argument;
 mod info;
+mod input_file;
 mod interrupt;
 mod output_file;
 mod peak_memory;

@@ -267,11 +267,11 @@ struct Ends<'a> {
 
 /// A node that may be at the end of a link.
 #[derive(Serialize)]
-struct End {
-    node: String,
-    score: f32,
+pub(super) struct End {
+    pub(super) node: String,
+    pub(super) score: f32,
     /// Whether the link is in one of the files.
-    known: bool,
+    pub(super) known: bool,
 }
 
 /// Loads triples and model and prints the likeliest ends.

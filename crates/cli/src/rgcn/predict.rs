@@ -13,8 +13,11 @@ use shardgraph_rgcn::{SavedLinks, class_names, predict_probabilities, run_config
 use super::data::{Data, DataArgs};
 use super::links::{self, QuestionArgs};
 use crate::exit::BadInput;
-use crate::output_file;
 use crate::report::ReportArgs;
+use crate::{input_file, output_file};
+
+/// The longest file of nodes.
+const MAX_BYTES: u64 = 1 << 30;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -160,9 +163,7 @@ impl PredictArgs {
             nodes.push(found.ok_or_else(|| unknown(format!("--node {name}")))?);
         }
         if let Some(path) = &self.node_file {
-            let text = std::fs::read_to_string(path);
-            let text =
-                text.map_err(|e| BadInput(format!("{}: cannot be read: {e}", path.display())))?;
+            let text = input_file::text(path, MAX_BYTES)?;
             for (number, name) in (1..).zip(text.lines()) {
                 if name.trim().is_empty() {
                     continue;

@@ -9,9 +9,13 @@ use shardgraph_graph::Labels as Names;
 use shardgraph_rgcn::{Question, SavedLinks};
 
 use super::data::{DataArgs, LinkFiles};
+use super::links::End;
 use crate::exit::BadInput;
-use crate::output_file;
 use crate::report::ReportArgs;
+use crate::{input_file, output_file};
+
+/// The longest file of questions.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
@@ -31,14 +35,6 @@ struct Query {
     ends: Vec<End>,
 }
 
-#[derive(Serialize)]
-struct End {
-    node: String,
-    score: f32,
-    /// Whether the link is in one of the files.
-    known: bool,
-}
-
 /// Reads the questions, asks the model and prints or writes the answers.
 pub(super) fn run(
     path: &Path,
@@ -51,8 +47,7 @@ pub(super) fn run(
     if let Some(out) = out {
         output_file::check(out, data.inputs().chain([path]))?;
     }
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|e| BadInput(format!("{}: cannot be read: {e}", path.display())))?;
+    let text = input_file::text(path, MAX_BYTES)?;
     let files = data.load_links()?;
     let mut queries = Vec::new();
     let mut questions = Vec::new();

@@ -8,19 +8,20 @@ use shardgraph_graph::{Graph, Labels, NodeWeights};
 use shardgraph_solver::problem::{
     MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Objective, Problem,
 };
-use shardgraph_storage::read_bounded;
 
 use super::answer::{Answer, Row, labelled};
 use super::best::SECONDS_AFTER_REDUCTIONS;
 use super::drawing::Solved;
 use super::{Method, SolveArgs};
 use crate::exit::BadInput;
-use crate::interrupt;
+use crate::world::World;
+use crate::{input_file, interrupt};
 
 /// The word of `--node-weights` for the weights of the graph's own file.
 const OWN: &str = "graph";
-/// The longest file of weights.
-const MAX_BYTES: u64 = 4 << 30;
+/// The longest file of weights: so much, and so much for each node.
+const MAX_BYTES: u64 = 1 << 20;
+const MAX_NODE_BYTES: u64 = 256;
 
 /// Loads, solves, writes the answer's nodes and prints the answer.
 pub(super) fn run(
@@ -29,6 +30,14 @@ pub(super) fn run(
     source: &Path,
 ) -> anyhow::Result<()> {
     check(args, problem)?;
+    let timeout = args.timeout.unwrap_or_default();
+    if !matches!(
+        args.world.open(args.world.ranks, timeout)?,
+        World::Threads(1)
+    ) {
+        let why = "node weights are searched by one rank: take --threads in place of ranks";
+        return Err(BadInput(format!("--node-weights: {why}")).into());
+    }
     args.check_files()?;
     interrupt::end_by_itself();
     let (graph, origin) = args.graph.whole_graph()?;
@@ -126,8 +135,8 @@ fn check(args: &SolveArgs, problem: &Problem) -> Result<(), BadInput> {
         format!("are for --problem {}", problems.join(" and "))
     } else if matches!(args.method, Method::Policy | Method::Greedy) {
         format!("are for a search: leave --method {} out", args.method)
-    } else if args.world.ranks.unwrap_or(1) != 1 {
-        "are searched by one rank: take --threads in place of --ranks".to_owned()
+    } else if args.model.is_some() {
+        "are no input of a policy: leave --model out".to_owned()
     } else if !args.more.is_empty() {
         "are those of one graph: give one".to_owned()
     } else {
@@ -175,10 +184,8 @@ fn of_graph(weights: Option<&NodeWeights>, name: &str) -> Result<Vec<u32>, BadIn
 /// Weights of a file with a label and a weight on each line.
 fn of_file(path: &Path, labels: &Labels) -> anyhow::Result<Vec<u32>> {
     let file = path.display();
-    let bytes = read_bounded(path, MAX_BYTES);
-    let bytes = bytes.map_err(|error| BadInput(format!("{file}: {error}")))?;
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| BadInput(format!("{file}: it is no UTF-8 text")))?;
+    let most = MAX_BYTES + MAX_NODE_BYTES * u64::from(labels.n_nodes());
+    let text = input_file::text(path, most)?;
     let mut weights: Vec<Option<u32>> = vec![None; labels.n_nodes() as usize];
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |what: String| BadInput(format!("{file}:{number}: {what}"));
