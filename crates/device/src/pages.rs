@@ -319,39 +319,4 @@ mod tests {
             assert_eq!(*wanted, (len as u64).saturating_mul(4));
         }
     }
-
-    /// Memory of the process, in bytes.
-    #[cfg(target_os = "linux")]
-    fn resident() -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.unwrap().trim().trim_end_matches(" kB");
-        1024 * kib.parse::<u64>().unwrap()
-    }
-
-    /// Tables between small blocks that stay: an allocator that keeps them has their memory still.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn tables_go_back_to_the_system_when_dropped() {
-        if MAPPED == usize::MAX {
-            println!("SKIPPED: tables are not mapped on this processor");
-            return;
-        }
-        // A large block that is freed makes glibc take smaller ones from its heaps.
-        drop(std::hint::black_box(vec![1u8; 24 << 20]));
-        let device = Device::host();
-        let before = resident();
-        let (n, len) = (64, 1 << 20);
-        let table = |len| {
-            let mut table = device.zeros_on_huge_pages::<f32>(len).unwrap();
-            table.as_host_mut().unwrap().fill(1.0);
-            table
-        };
-        let tables: Vec<_> = (0..n).map(|_| (table(len), table(500))).collect();
-        let bytes = n * 4 * len as u64;
-        assert!(resident() > before + bytes / 2, "pages that were touched");
-        let small: Vec<_> = tables.into_iter().map(|(_, small)| small).collect();
-        let (after, n_small) = (resident(), small.len());
-        assert!(after < before + bytes / 4, "{before} {after} {n_small}");
-    }
 }
