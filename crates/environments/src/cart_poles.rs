@@ -8,6 +8,7 @@ use crate::cart_pole::{
 use crate::error::Error;
 use crate::space::Space;
 use crate::vector::{Autoreset, VectorStep, check_count, check_length};
+use crate::vector_environment::{Actions, VectorEnvironment};
 
 /// Environments to a block; the last block may have carts that nobody sees.
 pub(crate) const LANES: usize = 8;
@@ -246,5 +247,60 @@ impl CartPoles {
     /// When there is no cart `idx`.
     pub fn final_observation(&self, idx: usize) -> Option<&[f32; 4]> {
         self.has_final[idx].then_some(&self.final_observations[idx])
+    }
+}
+
+impl VectorEnvironment for CartPoles {
+    fn n_environments(&self) -> usize {
+        self.len()
+    }
+
+    fn observation_space(&self) -> Space {
+        CartPoles::observation_space(self)
+    }
+
+    fn action_space(&self) -> Space {
+        CartPoles::action_space(self)
+    }
+
+    fn reset(&mut self, seed: u64) {
+        CartPoles::reset(self, seed);
+    }
+
+    fn reset_where(&mut self, marks: &[bool]) -> Result<(), Error> {
+        CartPoles::reset_where(self, marks)
+    }
+
+    fn step(&mut self, actions: Actions<'_>) -> Result<&VectorStep, Error> {
+        let Actions::Discrete(actions) = actions else {
+            let (expected, given) = ("discrete actions".into(), "continuous ones".into());
+            return Err(Error::mismatch(
+                "CartPoles::step",
+                "actions",
+                expected,
+                given,
+            ));
+        };
+        CartPoles::step(self, actions)
+    }
+
+    fn last_step(&self) -> &VectorStep {
+        CartPoles::last_step(self)
+    }
+
+    fn observations(&self) -> &[f32] {
+        self.observations.as_flattened()
+    }
+
+    fn final_observation(&self, idx: usize) -> Option<&[f32]> {
+        CartPoles::final_observation(self, idx).map(<[f32; 4]>::as_slice)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        CartPoles::to_bytes(self)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        CartPoles::restore(self, bytes)
     }
 }

@@ -42,6 +42,7 @@ mod problems;
 mod residual;
 pub mod space;
 mod vector;
+mod vector_environment;
 pub mod verify;
 
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use problems::{
 };
 pub use residual::ResidualGraph;
 pub use vector::{Autoreset, VectorStep};
+pub use vector_environment::{Actions, VectorEnvironment};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
