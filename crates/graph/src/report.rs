@@ -61,6 +61,8 @@ pub struct ImportReport {
     pub header_edges_off_by_two: Option<u64>,
     /// The first id that is no plain integer, and its line: the reason why all ids of the file are text.
     pub first_text_id: Option<(u64, String)>,
+    /// The line of an edge list that names its columns, with its text.
+    pub header_line: Option<(u64, String)>,
     /// The line of an edge list that was read as an edge and looks like a header of nodes and edges, with its text.
     pub header_as_edge: Option<(u64, String)>,
     /// Which graph of the file this is, counted from 0, and how many there are; absent where a file has one.
@@ -90,6 +92,7 @@ impl ImportReport {
             node_values_ignored: 0,
             header_edges_off_by_two: None,
             first_text_id: None,
+            header_line: None,
             header_as_edge: None,
             instance: None,
         }
@@ -162,6 +165,9 @@ impl fmt::Display for ImportReport {
         self.format_line(f)?;
         if let Some((index, count)) = self.instance {
             writeln!(f, "graph {index} of {count}, counted from 0")?;
+        }
+        if let Some((line, text)) = &self.header_line {
+            writeln!(f, "header: line {line}, `{text}`, names the columns")?;
         }
         writeln!(f, "nodes: {}", self.n_nodes)?;
         writeln!(f, "edges listed: {}", self.listed_edges)?;

@@ -1,7 +1,9 @@
 //! Ranks that are killed or stopped, and jobs that are killed and resumed.
 
 mod faults;
+mod inputs;
 mod kills;
+mod mutation;
 pub(crate) mod ranks;
 mod run_folder;
 
@@ -26,4 +28,13 @@ pub(crate) fn kills(
     out: &mut Report,
 ) -> Result<(), Failure> {
     kills::run(context, request, out)
+}
+
+/// Damaged files.
+pub(crate) fn inputs(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    inputs::run(context, request, out)
 }

@@ -3,6 +3,7 @@
 //! Lines that begin with `#` or `%` are comments. Ids are plain integers (digits, no leading zeros, below 2^64) or text;
 //! one text id makes all ids of the file text, so that labels are written back as they came. A first pass finds out and
 //! collects the integer ids, which become dense in ascending order; text ids become dense in order of first sight.
+//! A first line that names two columns (`src,dst,weight`) is a header and no edge.
 
 use super::{
     ReadOptions, Streamed, StreamedNames, WeightPolicy,
@@ -18,7 +19,9 @@ use shardgraph_storage::Source;
 const MAX_LABEL: usize = 4096;
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
-    match scan_ids(source, tally.options)? {
+    let scan = scan_ids(source, tally.options)?;
+    tally.report.header_line = scan.header;
+    match scan.ids {
         Ids::Integers(map) => numbered(source, map, tally),
         Ids::Text { line, id } => {
             tally.report.first_text_id = Some((line, id));
@@ -32,11 +35,13 @@ pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed
 /// As [`read`], but text ids go to the sink as they are.
 pub(crate) fn read_named(
     source: &Source<'_>,
-    report: ImportReport,
+    mut report: ImportReport,
     options: &ReadOptions,
     sink: &mut dyn NamedEdgeSink,
 ) -> Result<StreamedNames, Error> {
-    match scan_ids(source, options)? {
+    let scan = scan_ids(source, options)?;
+    report.header_line = scan.header;
+    match scan.ids {
         Ids::Integers(map) => {
             let tally = Tally::new(sink, options, report);
             numbered(source, map, tally).map(StreamedNames::Numbered)
@@ -76,19 +81,65 @@ enum Ids {
     },
 }
 
-/// The first pass: integers or text, and the set of integers.
-fn scan_ids(source: &Source<'_>, options: &ReadOptions) -> Result<Ids, Error> {
+/// What the first pass found.
+struct Scan {
+    ids: Ids,
+    /// The line that names the columns, with its text.
+    header: Option<(u64, String)>,
+}
+
+/// Names of the two columns of an edge, in small letters without `_`, `-` and a final `id`.
+const COLUMN_NAMES: [(&str, &str); 15] = [
+    ("source", "target"),
+    ("source", "destination"),
+    ("src", "dst"),
+    ("src", "dest"),
+    ("src", "trg"),
+    ("from", "to"),
+    ("fromnode", "tonode"),
+    ("head", "tail"),
+    ("u", "v"),
+    ("i", "j"),
+    ("node1", "node2"),
+    ("vertex1", "vertex2"),
+    ("user1", "user2"),
+    ("id1", "id2"),
+    ("follower", "followee"),
+];
+
+fn are_column_names(u: Field<'_>, v: Field<'_>) -> bool {
+    let plain = |field: Field<'_>| {
+        let text = String::from_utf8_lossy(field.bytes).to_ascii_lowercase();
+        let text = text.trim_matches('"').replace(['_', '-'], "");
+        text.strip_suffix("id").unwrap_or(&text).to_owned()
+    };
+    let (u, v) = (plain(u), plain(v));
+    COLUMN_NAMES.contains(&(u.as_str(), v.as_str()))
+}
+
+/// The first pass: integers or text, the set of integers, and a header.
+fn scan_ids(source: &Source<'_>, options: &ReadOptions) -> Result<Scan, Error> {
     let mut lines = Lines::open(source)?;
     let mut set = IdSet::default();
     let limit = options.max_id_bytes.unwrap_or(u64::MAX);
     let mut n_edges = 0u64;
-    let mut header = None;
+    let (mut header, mut first_text) = (None, None);
     loop {
         let seen = lines.bytes_seen();
         let Some(line) = lines.next()? else { break };
         let Some((u, v, _)) = two_ids(line)? else {
             continue;
         };
+        if n_edges == 0 && header.is_none() && are_column_names(u, v) {
+            header = Some((
+                line.number,
+                shown(Field {
+                    bytes: line.bytes,
+                    column: 1,
+                }),
+            ));
+            continue;
+        }
         n_edges += 1;
         if let (Some(u), Some(v)) = (integer(u.bytes), integer(v.bytes)) {
             set.insert(u, seen);
@@ -97,19 +148,28 @@ fn scan_ids(source: &Source<'_>, options: &ReadOptions) -> Result<Ids, Error> {
                 return Err(too_many_ids(line, limit));
             }
         } else if n_edges == 1 && integer(u.bytes).is_none() && integer(v.bytes).is_none() {
-            header = Some((line.number, shown(u)));
+            first_text = Some((line.number, shown(u)));
         } else {
             let text = if integer(u.bytes).is_none() { u } else { v };
-            let (line, id) = header.unwrap_or_else(|| (line.number, shown(text)));
-            return Ok(Ids::Text { line, id });
+            let (line, id) = first_text.unwrap_or_else(|| (line.number, shown(text)));
+            return Ok(Scan {
+                ids: Ids::Text { line, id },
+                header,
+            });
         }
     }
-    match header {
+    match first_text {
         None => {
             let map = set.into_map().map_err(|e| e.or_at(source.name(), 0, 0))?;
-            Ok(Ids::Integers(map))
+            Ok(Scan {
+                ids: Ids::Integers(map),
+                header,
+            })
         }
-        Some((line, id)) if n_edges == 1 => Ok(Ids::Text { line, id }),
+        Some((line, id)) if n_edges == 1 => Ok(Scan {
+            ids: Ids::Text { line, id },
+            header,
+        }),
         Some((line, found)) => {
             let message = format!(
                 "expected a node id, found `{found}` while all other ids are integers: if this line names the columns, put `#` before it"
@@ -168,7 +228,7 @@ fn read_integers(
     let mut lines = Lines::open(source)?;
     let mut first: Option<FirstEdge> = None;
     while let Some(line) = lines.next()? {
-        let Some((u, v, rest)) = two_ids(line)? else {
+        let Some((u, v, rest)) = edge(line, &tally.report)? else {
             continue;
         };
         let has_third_column = rest < line.bytes.len();
@@ -191,7 +251,7 @@ fn read_text(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Interner, Err
     let mut lines = Lines::open(source)?;
     let mut interner = Interner::default();
     while let Some(line) = lines.next()? {
-        let Some((u, v, rest)) = two_ids(line)? else {
+        let Some((u, v, rest)) = edge(line, &tally.report)? else {
             continue;
         };
         let weight = third_column(line, rest, tally)?;
@@ -213,7 +273,7 @@ fn read_names(
 ) -> Result<(), Error> {
     let mut lines = Lines::open(source)?;
     while let Some(line) = lines.next()? {
-        let Some((u, v, rest)) = two_ids(line)? else {
+        let Some((u, v, rest)) = edge(line, &tally.report)? else {
             continue;
         };
         let weight = third_column(line, rest, tally)?;
@@ -264,7 +324,19 @@ fn third_column(line: Line<'_>, at: usize, tally: &mut Tally<'_>) -> Result<f32,
     }
 }
 
-/// The two ids of a line and where its third field would begin; `None` for blank lines and comments.
+/// The two ids of an edge and where its third field would begin; `None` where the line is no edge.
+fn edge<'l>(
+    line: Line<'l>,
+    report: &ImportReport,
+) -> Result<Option<(Field<'l>, Field<'l>, usize)>, Error> {
+    let header = report.header_line.as_ref().map(|(number, _)| *number);
+    match header == Some(line.number) {
+        true => Ok(None),
+        false => two_ids(line),
+    }
+}
+
+/// The first two fields of a line and where its third would begin; `None` for blank lines and comments.
 fn two_ids(line: Line<'_>) -> Result<Option<(Field<'_>, Field<'_>, usize)>, Error> {
     let (first, at) = next_field(line, 0)?;
     let Some(u) = first else { return Ok(None) };

@@ -313,6 +313,36 @@ fn line_ends_marks_and_blanks_do_not_matter() {
 }
 
 #[test]
+fn a_first_line_that_names_the_columns_is_no_edge() {
+    for (text, n_nodes, n_edges) in [
+        ("source,target\n1,2\n2,3\n", 3, 2),
+        ("# c\n\nsrc\tdst\tweight\nann\tbob\t1\nbob\tcat\t2\n", 3, 2),
+        ("\"Source\",\"Target\",\"Weight\"\n7,9,1\n", 2, 1),
+        ("from_node_id to_node_id\n1 b\n", 2, 1),
+        ("FromNodeId ToNodeId\n1 2\n", 2, 1),
+        ("source,target\n", 0, 0),
+    ] {
+        let import = read("a.csv", text);
+        let counts = (import.graph.n_nodes(), import.graph.n_edges());
+        assert_eq!(counts, (n_nodes, n_edges), "{text:?}");
+        assert!(import.report.header_line.is_some(), "{text:?}");
+        assert!(import.report.to_string().contains("names the columns"));
+    }
+    // The names anywhere but in the first line, or in another order, are nodes.
+    let import = read("a.csv", "ann,bob\nsource,target\n");
+    assert_eq!(import.graph.n_nodes(), 4);
+    assert_eq!(read("a.csv", "target,source\n").graph.n_edges(), 1);
+    let weighted = ReadOptions {
+        weights: WeightPolicy::ThirdColumn,
+        ..ReadOptions::default()
+    };
+    let text = b"src,dst,weight\nann,bob,1.5\nbob,cat,2\n";
+    let import = read_bytes("a.csv", text, &weighted).unwrap();
+    assert_eq!(import.graph.n_edges(), 2);
+    assert_eq!(import.labels.get(0), "ann");
+}
+
+#[test]
 fn integer_and_text_ids() {
     let report = read("a.el", "1 2\n2 x3\n007 1\n").report;
     assert_eq!(report.first_text_id, Some((2, "x3".to_owned())));
@@ -325,9 +355,9 @@ fn integer_and_text_ids() {
     let import = read("a.el", "1 01\n");
     assert_eq!((import.graph.n_nodes(), import.graph.n_edges()), (2, 1));
     assert_eq!(import.labels.get(1), "01");
-    // A header of two words is noticed only when all other ids are integers.
-    assert_eq!(read("a.csv", "source,target\n").graph.n_edges(), 1);
-    assert_eq!(read("a.csv", "source,target\n1,b\n").graph.n_edges(), 2);
+    // Two words that name no columns are a mistake only when all other ids are integers.
+    assert_eq!(read("a.csv", "ann,bob\n").graph.n_edges(), 1);
+    assert_eq!(read("a.csv", "ann,bob\n1,b\n").graph.n_edges(), 2);
 }
 
 #[test]

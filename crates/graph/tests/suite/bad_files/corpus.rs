@@ -61,7 +61,7 @@ pub(crate) const EDGE_LIST: &[Case] = &[
     (b"a b\nc \0\n", EdgeList, 2, 3, "a node id of no control characters, found `\\x00`"),
     (b"a b\nc \xff\xfe\n", EdgeList, 2, 3, "a node id of valid UTF-8, found `\\xff\\xfe`"),
     (b"\"a\" \"b\"\n", EdgeList, 1, 1, "a node id of no quotes"),
-    (b"# c\nsource,target\n1,2\n2,3\n", EdgeList, 2, 1, "found `source` while all other ids are integers"),
+    (b"# c\nann,bob\n1,2\n2,3\n", EdgeList, 2, 1, "found `ann` while all other ids are integers"),
     (b"\xfe\xff\0#", EdgeList, 1, 1, "found UTF-16"),
 ];
 
