@@ -1,8 +1,8 @@
 //! Training jobs killed at random moments: no file is broken, nothing hangs, and the resumed run ends with the bytes of
 //! the uninterrupted one.
 //!
-//! Kills go through three worlds in turn, and the resume happens in the next one: one thread, two threads, three processes
-//! over TCP, of which one is killed or all are.
+//! Kills go through the worlds of a request in turn, threads of one process or processes over TCP, and the resume happens
+//! in the next one. Of processes, one is killed or all are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,28 +20,45 @@ use crate::paths;
 use crate::process::Stopwatch;
 use crate::report::{Failure, Report};
 
-/// Files that the uninterrupted run and each resumed one have byte for byte.
-const SAME: [&str; 3] = ["policy.safetensors", "metrics.jsonl", "policy.json"];
-
 /// A job of a few seconds, with a checkpoint every few steps.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
+    /// Name of the job.
+    job: String,
     begin: Vec<String>,
     resume: Vec<String>,
+    worlds: Vec<World>,
+    /// Files that the uninterrupted run and each resumed one have byte for byte, as seen from the run's folder.
+    same: Vec<String>,
+    /// What the run's folder is.
+    #[serde(default)]
+    layout: Layout,
     /// Kills that hit a job.
     runs: u32,
     seed: u64,
 }
 
-/// Who trains: threads of one process, or processes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum World {
-    Threads(usize),
-    Tcp(usize),
+/// Who computes: threads of one process, or processes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct World {
+    n: usize,
+    /// The flag that takes `n` where they are threads; processes are told by their launcher.
+    #[serde(default)]
+    threads: Option<String>,
 }
 
-const WORLDS: [World; 3] = [World::Threads(1), World::Threads(2), World::Tcp(3)];
+/// The form of a run's folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Layout {
+    /// The folder of `job`: checkpoints with a MANIFEST, metrics, events.
+    #[default]
+    Run,
+    /// LINE's working folder, from which the command that began goes on.
+    Work,
+}
 
 /// The program, the commands and the folder that they write.
 struct Scenario {
@@ -49,6 +66,9 @@ struct Scenario {
     scratch: PathBuf,
     begin: Vec<String>,
     resume: Vec<String>,
+    worlds: Vec<World>,
+    same: Vec<String>,
+    layout: Layout,
 }
 
 /// What came of one kill.
@@ -75,16 +95,17 @@ pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Re
     groups.dedup();
     for group in groups {
         let own: Vec<&Outcome> = outcomes.iter().filter(|o| o.group() == group).collect();
-        out.row(row(&group, &own));
+        out.row(row(&request.job, &group, &own));
     }
     Ok(())
 }
 
-fn row(group: &str, own: &[&Outcome]) -> Value {
+fn row(job: &str, group: &str, own: &[&Outcome]) -> Value {
     let count = |is: &dyn Fn(&Outcome) -> bool| own.iter().filter(|o| is(o)).count();
     let each =
         |number: &dyn Fn(&Outcome) -> f64| -> Vec<f64> { own.iter().map(|o| number(o)).collect() };
     json!({
+        "job": job,
         "killed": group,
         "kills": count(&|o| o.has_hit),
         "with_checkpoint": count(&|o| o.has_hit && o.had_checkpoint),
@@ -103,6 +124,9 @@ impl Scenario {
         Ok(Scenario {
             begin: launch::substitute(&request.begin, &values)?,
             resume: launch::substitute(&request.resume, &values)?,
+            worlds: request.worlds.clone(),
+            same: request.same.clone(),
+            layout: request.layout,
             program: context.program.clone(),
             scratch,
         })
@@ -113,45 +137,63 @@ impl Scenario {
     }
 
     fn clear(&self) -> Result<()> {
+        for name in &self.same {
+            let file = self.folder().join(name);
+            if file.exists() {
+                fs::remove_file(file)?;
+            }
+        }
         match self.folder().exists() {
             true => Ok(fs::remove_dir_all(self.folder())?),
             false => Ok(()),
         }
     }
 
-    fn start(&self, world: World, words: &[String]) -> Result<Ranks> {
-        match world {
-            World::Threads(n_ranks) => {
-                let ranks = ["--ranks".to_owned(), n_ranks.to_string()];
-                let words = [words, &ranks].concat();
+    fn start(&self, world: &World, words: &[String]) -> Result<Ranks> {
+        match &world.threads {
+            Some(flag) => {
+                let threads = [flag.clone(), world.n.to_string()];
+                let words = [words, &threads].concat();
                 Ranks::alone(&self.program, &words, &self.scratch)
             }
-            World::Tcp(n_ranks) => Ranks::over_tcp(&self.program, words, &self.scratch, n_ranks),
+            None => Ranks::over_tcp(&self.program, words, &self.scratch, world.n),
+        }
+    }
+
+    /// Looks at every file of the folder.
+    fn found(&self) -> Result<run_folder::Found> {
+        match self.layout {
+            Layout::Run => run_folder::check(&self.folder()).context("a broken file"),
+            Layout::Work => Ok(run_folder::Found {
+                n_checkpoints: usize::from(self.folder().exists()),
+                ..run_folder::Found::default()
+            }),
         }
     }
 
     /// Runs to the end; a rank that fails or hangs is an error.
-    fn finish(&self, world: World, words: &[String]) -> Result<()> {
+    fn finish(&self, world: &World, words: &[String]) -> Result<()> {
         for ended in self.start(world, words)?.survivors(None)? {
             ensure!(ended.exit_code == Some(0), "{world:?}: {ended:?}");
         }
+        let n_left = self.found()?.n_temporary;
+        ensure!(n_left == 0, "{world:?}: {n_left} temporary files stay");
         Ok(())
     }
 
     fn files(&self) -> Result<Vec<Vec<u8>>> {
-        let read =
-            |name: &&str| fs::read(self.folder().join(name)).with_context(|| (*name).to_owned());
-        SAME.iter().map(read).collect()
+        let read = |name: &String| fs::read(self.folder().join(name)).with_context(|| name.clone());
+        self.same.iter().map(read).collect()
     }
 
     /// The files of a run that nobody disturbs.
     fn uninterrupted(&self) -> Result<Vec<Vec<u8>>> {
         self.clear()?;
-        self.finish(World::Threads(1), &self.begin)?;
+        self.finish(&self.worlds[0], &self.begin)?;
         self.files()
     }
 
-    fn time(&self, world: World) -> Result<f64> {
+    fn time(&self, world: &World) -> Result<f64> {
         self.clear()?;
         let watch = Stopwatch::start();
         self.finish(world, &self.begin)?;
@@ -163,7 +205,7 @@ impl Scenario {
         let whole = self.uninterrupted()?;
         // How long a run takes in each world; a kill is to fall anywhere in it.
         let mut lengths = Vec::new();
-        for world in WORLDS {
+        for world in &self.worlds {
             let seconds = self.time(world)?;
             println!("kills: {world:?} takes {seconds:.2} s");
             lengths.push(seconds);
@@ -176,7 +218,7 @@ impl Scenario {
                 run_idx < 3 * n_wanted + 20,
                 "most runs are over before they can be killed"
             );
-            let delay = dice.fraction() * lengths[run_idx % WORLDS.len()];
+            let delay = dice.fraction() * lengths[run_idx % self.worlds.len()];
             let outcome = self
                 .kill_and_resume(run_idx, delay, &mut dice, &whole)
                 .with_context(|| format!("run {run_idx}, killed {delay:.4} s after its start"))?;
@@ -194,16 +236,13 @@ impl Scenario {
         dice: &mut Dice,
         whole: &[Vec<u8>],
     ) -> Result<Outcome> {
-        let world = WORLDS[run_idx % WORLDS.len()];
-        let victim = match world {
-            // One of the processes, or all of them, in turn.
-            World::Tcp(n_ranks) if run_idx % (2 * WORLDS.len()) < WORLDS.len() => {
-                Some(dice.below(n_ranks))
-            }
-            _ => None,
-        };
+        let n_worlds = self.worlds.len();
+        let world = &self.worlds[run_idx % n_worlds];
+        // One of the processes, or all of them, in turn.
+        let is_one = world.threads.is_none() && run_idx % (2 * n_worlds) < n_worlds;
+        let victim = is_one.then(|| dice.below(world.n));
         let has_hit = self.kill(world, victim, delay)?;
-        let found = run_folder::check(&self.folder()).context("a broken file")?;
+        let found = self.found()?;
         let n_steps = n_lines(&self.folder().join("metrics.jsonl"));
         let had_checkpoint = found.n_checkpoints > 0;
         let words = match had_checkpoint {
@@ -211,11 +250,11 @@ impl Scenario {
             false => &self.begin,
         };
         let watch = Stopwatch::start();
-        self.finish(WORLDS[(run_idx + 1) % WORLDS.len()], words)?;
+        self.finish(&self.worlds[(run_idx + 1) % n_worlds], words)?;
         let resume_seconds = watch.seconds();
         self.check_same(whole)?;
         Ok(Outcome {
-            world,
+            world: world.clone(),
             victim,
             delay_seconds: delay,
             has_hit,
@@ -226,7 +265,7 @@ impl Scenario {
     }
 
     /// Begins a run and kills it after `delay` seconds: one process of it, or all; true if that hit one that was running.
-    fn kill(&self, world: World, victim: Option<usize>, delay: f64) -> Result<bool> {
+    fn kill(&self, world: &World, victim: Option<usize>, delay: f64) -> Result<bool> {
         self.clear()?;
         let mut ranks = self.start(world, &self.begin)?;
         std::thread::sleep(Duration::from_secs_f64(delay));
@@ -242,8 +281,8 @@ impl Scenario {
 
     /// Whether the folder is whole and has the files of the uninterrupted run.
     fn check_same(&self, whole: &[Vec<u8>]) -> Result<()> {
-        run_folder::check(&self.folder()).context("a broken file after the resume")?;
-        for ((name, found), expected) in SAME.iter().zip(self.files()?).zip(whole) {
+        self.found().context("after the resume")?;
+        for ((name, found), expected) in self.same.iter().zip(self.files()?).zip(whole) {
             ensure!(
                 found == *expected,
                 "{name} differs from the uninterrupted run's"
@@ -295,10 +334,11 @@ impl Outcome {
 
     /// The row that it counts for.
     fn group(&self) -> String {
-        match (self.world, self.victim) {
-            (World::Threads(n_ranks), _) => format!("{n_ranks} threads, all"),
-            (World::Tcp(n_ranks), None) => format!("{n_ranks} processes, all"),
-            (World::Tcp(n_ranks), Some(_)) => format!("{n_ranks} processes, one"),
+        let n = self.world.n;
+        match (self.world.threads.is_some(), self.victim) {
+            (true, _) => format!("{n} threads, all"),
+            (false, None) => format!("{n} processes, all"),
+            (false, Some(_)) => format!("{n} processes, one"),
         }
     }
 }
@@ -325,7 +365,10 @@ mod tests {
     #[test]
     fn a_row_counts_what_was_hit() {
         let outcome = |has_hit| Outcome {
-            world: World::Tcp(3),
+            world: World {
+                n: 3,
+                threads: None,
+            },
             victim: Some(1),
             delay_seconds: 0.5,
             has_hit,
@@ -335,7 +378,7 @@ mod tests {
         };
         let all = [outcome(true), outcome(false), outcome(true)];
         let all: Vec<&Outcome> = all.iter().collect();
-        let row = row(&all[0].group(), &all);
+        let row = row("train", &all[0].group(), &all);
         assert_eq!((&row["kills"], &row["over_before"]), (&json!(2), &json!(1)));
         assert_eq!(row["killed"], "3 processes, one");
     }

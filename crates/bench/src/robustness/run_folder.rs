@@ -105,17 +105,20 @@ fn check_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Every finished line is JSON, and the steps are 1, 2, 3 and so on.
+/// Every finished line is JSON with a step, and no step is before the one of the line above.
 fn check_lines(bytes: &[u8]) -> Result<()> {
+    let mut last = 0.0;
     let lines = bytes.split_inclusive(|&byte| byte == b'\n');
     for (line_idx, line) in lines.filter(|line| line.ends_with(b"\n")).enumerate() {
         let report = serde_json::from_slice::<Value>(line)?;
         let step = report.get("step").and_then(Value::as_f64);
+        let step = step.with_context(|| format!("line {} has no step", line_idx + 1))?;
         ensure!(
-            step == Some((line_idx + 1) as f64),
-            "line {} is of step {step:?}",
+            step >= last,
+            "line {} is of step {step}, after {last}",
             line_idx + 1
         );
+        last = step;
     }
     Ok(())
 }
@@ -219,7 +222,8 @@ mod tests {
     fn metrics_may_end_in_the_middle_of_a_line_only() {
         assert!(check_lines(b"{\"step\":1}\n{\"step\":2}\n{\"st").is_ok());
         assert!(check_lines(b"{\"step\":1}\n{\"st\n").is_err());
-        assert!(check_lines(b"{\"step\":1}\n{\"step\":3}\n").is_err());
+        assert!(check_lines(b"{\"step\":3}\n{\"step\":1}\n").is_err());
+        assert!(check_lines(b"{\"step\":1}\n{\"loss\":1}\n").is_err());
     }
 
     #[test]
