@@ -12,7 +12,7 @@ use shardgraph_regal::{
     place_watched, place_with_policy,
 };
 
-use crate::place_answer::{Answer, Circumstances, Subject, Table, printable};
+use crate::place_answer::{Answer, Circumstances, Subject, Table};
 use crate::place_files::FileArgs;
 use crate::place_graph::{CostGraphArgs, Loaded};
 use crate::place_machine::{Machine, MachineArgs};
@@ -20,7 +20,7 @@ use crate::place_options::SearchArgs;
 use crate::place_throughput::ThroughputAnswer;
 use crate::place_train;
 use crate::progress::Progress;
-use crate::report::ReportArgs;
+use crate::report::{ReportArgs, printable};
 use crate::{interrupt, world};
 
 const EXAMPLE: &str = "\

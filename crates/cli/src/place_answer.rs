@@ -8,6 +8,7 @@ use shardgraph_regal::{Comparison, PlaceOptions, Plan, Row};
 
 use crate::place_graph::{CostsAnswer, Loaded};
 use crate::place_machine::{LinksAnswer, Machine};
+use crate::report::printable;
 
 /// What every answer says of graph and machine.
 #[derive(Serialize)]
@@ -134,20 +135,6 @@ impl fmt::Display for LinksAnswer {
         };
         f.write_str(others)
     }
-}
-
-/// A name from a file as it may stand in a line for a terminal: what ends lines, moves the cursor or turns the direction of writing
-/// is escaped.
-pub(crate) fn printable(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => text.extend(c.escape_debug()),
-            _ if c.is_control() => text.extend(c.escape_debug()),
-            _ => text.push(c),
-        }
-    }
-    text
 }
 
 fn objective_name(objective: Objective) -> &'static str {

@@ -13,8 +13,8 @@ use shardgraph_device::{Device, Timer};
 
 use crate::costgraph_spec::{CostGraphSpec, PREFIX};
 use crate::exit::BadInput;
-use crate::place_answer::printable;
 use crate::report::ReportArgs;
+use crate::report::printable;
 
 /// Computation graphs and how to read them.
 #[derive(Debug, Args)]

@@ -200,6 +200,20 @@ fn write_out(text: &str) -> io::Result<()> {
 fn to_stderr(level: &str, text: &str) {
     let mut out = io::stderr().lock();
     for line in text.lines() {
-        let _ = writeln!(out, "{level}: {line}");
+        let _ = writeln!(out, "{level}: {}", printable(line));
     }
+}
+
+/// A line for a terminal: characters of a file that end lines, move the cursor or turn the direction
+/// of writing are escaped.
+pub(crate) fn printable(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => line.extend(c.escape_debug()),
+            _ if c.is_control() => line.extend(c.escape_debug()),
+            _ => line.push(c),
+        }
+    }
+    line
 }

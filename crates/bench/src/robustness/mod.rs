@@ -1,6 +1,7 @@
 //! Ranks that are killed or stopped, and jobs that are killed and resumed.
 
 mod faults;
+mod injected;
 mod inputs;
 mod kills;
 mod mutation;
@@ -37,4 +38,13 @@ pub(crate) fn inputs(
     out: &mut Report,
 ) -> Result<(), Failure> {
     inputs::run(context, request, out)
+}
+
+/// Calls of the system that fail.
+pub(crate) fn injected(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    injected::run(context, request, out)
 }
