@@ -1,6 +1,6 @@
-//! Dense products through the crate `gemm`, small ones without it; single-threaded: a rank is one thread.
+//! Dense products through the f32 kernels of `gemm`, small ones without them; single-threaded: a rank is one thread.
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 use shardgraph_device::MatMul;
 
 use super::microkernel::{Finish, Strips};
@@ -87,26 +87,44 @@ fn large_product(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
             (1, width as isize)
         }
     };
-    let (a_col_stride, a_row_stride) = strides(shape.transpose_a, rows, inner);
-    let (b_col_stride, b_row_stride) = strides(shape.transpose_b, inner, cols);
+    let a_strides = strides(shape.transpose_a, rows, inner);
+    let b_strides = strides(shape.transpose_b, inner, cols);
+    // The kernels prefer outputs in column-major order. A row-major output is that of the transposed product b^T a^T.
+    let is_transposed = cols > 1;
+    let ([m, n], left, right) = match is_transposed {
+        true => (
+            [cols, rows],
+            (b.as_ptr(), b_strides.1, b_strides.0),
+            (a.as_ptr(), a_strides.1, a_strides.0),
+        ),
+        false => (
+            [rows, cols],
+            (a.as_ptr(), a_strides.0, a_strides.1),
+            (b.as_ptr(), b_strides.0, b_strides.1),
+        ),
+    };
+    let (out_col_stride, out_row_stride) = match is_transposed {
+        true => (cols as isize, 1),
+        false => (1, cols as isize),
+    };
     // SAFETY: the assertions above give each slice exactly the elements that its dimensions and strides address (a
     // row-major matrix, or its transpose), `out` is borrowed mutably, so it overlaps neither `a` nor `b`, and
     // `read_dst = false` means that `out` is only written.
     unsafe {
-        gemm::gemm(
-            rows,
-            cols,
+        gemm_f32::gemm::f32::get_gemm_fn()(
+            m,
+            n,
             inner,
             out.as_mut_ptr(),
-            1,
-            cols as isize,
+            out_col_stride,
+            out_row_stride,
             false,
-            a.as_ptr(),
-            a_col_stride,
-            a_row_stride,
-            b.as_ptr(),
-            b_col_stride,
-            b_row_stride,
+            left.0,
+            left.1,
+            left.2,
+            right.0,
+            right.1,
+            right.2,
             0.0,
             1.0,
             false,
