@@ -1,38 +1,35 @@
 //! `cargo xtask report`: a record as one HTML file that needs no script, no other file and no network.
-//!
-//! The same record gives the same bytes. Every text of a record is escaped; its JSON is embedded as data where the file stays
-//! below a megabyte.
 
-use std::fmt::Write as _;
+mod record;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use lexopt::prelude::*;
-use serde_json::Value;
+use shardgraph_plot::{Axis, Cell, Figure, Page, Panel, Point, Series, Table};
 
-use crate::project;
+use record::{Definition, Measured, Record, Row, shown};
 
 /// A report is no larger than this.
 const MAX_BYTES: usize = 1 << 20;
 
-const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--soft:#57606a;--mark:#9a6700}\
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--paper:#0d1117;--line:#30363d;--soft:#9198a1;--mark:#d29922}}\
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:70rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.5rem}code,pre{font:13px/1.4 ui-monospace,monospace}pre{overflow-x:auto;padding:.6rem;border:1px solid var(--line);border-radius:6px}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}\
-td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}th{color:var(--soft);font-weight:600}\
-.soft{color:var(--soft)}.mark{color:var(--mark);font-weight:600}figure{margin:1rem 0;background:#fff;padding:.5rem;border-radius:6px}figure svg{max-width:100%;height:auto}\
-details{font-size:13px}@media print{body{margin:0;max-width:none}details{display:none}tr{break-inside:avoid}}";
+/// A wider spread than this share of the median is a warning.
+const NOISY: f64 = 0.05;
+
+/// Most rows and dots of a drawing of samples, and most drawings; the table has all.
+const MAX_STRIPS: usize = 48;
+const MAX_DOTS: usize = 2000;
+const MAX_STRIP_PLOTS: usize = 6;
 
 /// Runs the command.
 pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let (mut record, mut against, mut out) = (None, None, None);
+    let (mut record, mut against, mut out) = (None, None, PathBuf::from("report.html"));
     while let Some(arg) = args.next()? {
         match arg {
             Long("against") => against = Some(PathBuf::from(args.value()?)),
-            Long("out") => out = Some(PathBuf::from(args.value()?)),
+            Long("out") => out = args.value()?.into(),
             Value(name) if record.is_none() => record = Some(PathBuf::from(name)),
             other => return Err(other.unexpected().into()),
         }
@@ -40,328 +37,473 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     let Some(record) = record else {
         bail!("expected a record, such as opengraphgym-mg/fig9, its folder or its latest.json")
     };
-    let file = file_of(&record);
-    let current = read(&file)?;
-    let previous = against.map(|path| read(&file_of(&path))).transpose()?;
-    let picture = fs::read_to_string(file.with_extension("svg")).ok();
-    let html = page(&current, previous.as_ref(), picture.as_deref());
-    let out = out.unwrap_or_else(|| PathBuf::from("report.html"));
-    fs::write(&out, html).with_context(|| out.display().to_string())?;
+    let record = Record::read(&record)?;
+    let previous = against.as_deref().map(Record::read).transpose()?;
+    write(&out, &Report::new(&record, previous.as_ref())?.html()?)?;
     println!("{}", out.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file, a folder with a record, or `PAPER/FIGURE`.
-fn file_of(name: &Path) -> PathBuf {
-    if name.is_file() {
-        return name.to_owned();
-    }
-    let folder = match name.is_dir() && name.join("latest.json").is_file() {
-        true => name.to_owned(),
-        false => project::root().join("bench-results").join(name),
-    };
-    folder.join("latest.json")
+/// Writes beside the file and renames, so that a failure leaves no half of one.
+fn write(out: &Path, html: &str) -> Result<()> {
+    let partial = out.with_extension("html.partial");
+    fs::write(&partial, html).with_context(|| partial.display().to_string())?;
+    fs::rename(&partial, out).with_context(|| out.display().to_string())
 }
 
-fn read(file: &Path) -> Result<Value> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    serde_json::from_str(&text).with_context(|| file.display().to_string())
+/// What a report is made of.
+struct Report<'r> {
+    record: &'r Record,
+    definition: Definition,
+    /// The record that ratios are taken to.
+    previous: Option<&'r Record>,
 }
 
-/// The whole page.
-fn page(record: &Value, previous: Option<&Value>, picture: Option<&str>) -> String {
-    let mut body = String::new();
-    let text = |key: &str| escaped(record[key].as_str().unwrap_or_default());
-    let _ = write!(
-        body,
-        "<h1>{}</h1><pre>{}</pre>",
-        text("title"),
-        text("command")
-    );
-    body.push_str(&origin(record));
-    if let Some(picture) = picture.filter(|picture| picture.trim_start().starts_with("<svg ")) {
-        let _ = write!(body, "<figure>{picture}</figure>");
+impl<'r> Report<'r> {
+    fn new(record: &'r Record, previous: Option<&'r Record>) -> Result<Report<'r>> {
+        Ok(Report {
+            record,
+            definition: record.definition()?,
+            previous,
+        })
     }
-    body.push_str(&rows(record, previous));
-    for (key, head) in [("skips", "Not run"), ("notes", "Notes")] {
-        let items = list(&record[key]);
-        if !items.is_empty() {
-            let _ = write!(body, "<h2>{head}</h2><ul>");
-            for item in items {
-                let _ = write!(
-                    body,
-                    "<li>{}</li>",
-                    escaped(item.as_str().unwrap_or_default())
-                );
+
+    /// The page; where it would be too large, without the samples in the table, which the data has, or without the data.
+    fn html(&self) -> Result<String> {
+        for (has_samples, has_data) in [(true, true), (false, true), (false, false)] {
+            let mut page = self.page(has_samples);
+            match has_data {
+                true => page.data("record", &self.record.json),
+                false => page.warning(
+                    "The record is too large to be embedded: latest.json and raw.csv.zst beside it have every sample.",
+                ),
             }
-            body.push_str("</ul>");
+            let html = page.html();
+            if html.len() <= MAX_BYTES {
+                return Ok(html);
+            }
         }
+        bail!("the rows alone take more than {MAX_BYTES} bytes")
     }
-    let head = format!(
-        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-        <title>{}</title><style>{STYLE}</style></head><body>",
-        text("title")
-    );
-    // `</script>` must not end the data early.
-    let data = record.to_string().replace('<', "\\u003c");
-    let data = format!("<script type=\"application/json\" id=\"record\">{data}</script>");
-    let data = match head.len() + body.len() + data.len() < MAX_BYTES {
-        true => data,
-        false => "<p class=\"soft\">The record is too large to be embedded; its latest.json has every sample.</p>".to_owned(),
-    };
-    format!("{head}{body}{data}</body></html>\n")
-}
 
-/// Where and when it was measured, and what makes it doubtful.
-fn origin(record: &Value) -> String {
-    let host = &record["host"];
-    let mut line = format!(
-        "<p class=\"soft\">{} · revision {} · {} · {}, {} cores · {}",
-        escaped(record["date"].as_str().unwrap_or_default()),
-        escaped(
-            record["revision"]
-                .as_str()
-                .unwrap_or_default()
-                .get(..12)
-                .unwrap_or_default()
-        ),
-        escaped(host["label"].as_str().unwrap_or_default()),
-        escaped(host["cpu"].as_str().unwrap_or_default()),
-        host["n_cores"],
-        escaped(host["rustc"].as_str().unwrap_or_default()),
-    );
-    if record["is_dirty"] == true {
-        line.push_str(" · <span class=\"mark\">dirty: changes were not committed</span>");
-    }
-    match record["load"].as_f64() {
-        Some(load) => {
-            let _ = write!(line, " · load before {load:.2}");
+    fn page(&self, has_samples: bool) -> Page {
+        let (record, definition) = (self.record, &self.definition);
+        let mut page = Page::new(&record.title);
+        if !definition.why.is_empty() {
+            page.paragraph(&definition.why);
         }
-        None => line.push_str(" · load not recorded"),
+        page.code(&record.command);
+        self.origin(&mut page);
+        if let Some(figure) = self.curve() {
+            page.figure(&figure);
+        }
+        page.heading("Rows");
+        page.table(&self.rows(has_samples));
+        self.strips(&mut page);
+        let paper = "What the paper reports, from its own machines";
+        lists(&mut page, paper, &definition.paper);
+        self.published(&mut page);
+        lists(&mut page, "What differs here", &definition.here);
+        lists(&mut page, "Not run", &definition.not_run);
+        let skips = format!("Skipped: {}", record.skips.len());
+        lists(&mut page, &skips, &record.skips);
+        lists(&mut page, "Notes", &record.notes);
+        page
     }
-    line + "</p>"
-}
 
-/// A line for each value of each row.
-fn rows(record: &Value, previous: Option<&Value>) -> String {
-    let mut table = String::from(
-        "<div class=\"scroll\"><table><thead><tr><th>row</th><th>value</th><th>median</th><th>least to most</th>\
-        <th>of the paper's</th><th>peer over ours</th>",
-    );
-    table.push_str(if previous.is_some() {
-        "<th>of the previous</th>"
-    } else {
-        ""
-    });
-    table.push_str("<th>samples</th></tr></thead><tbody>");
-    for row in list(&record["rows"]) {
-        let before = previous.and_then(|record| {
-            let mut rows = list(&record["rows"]).iter();
-            rows.find(|other| {
-                ["series", "labels", "x"]
-                    .iter()
-                    .all(|key| other[*key] == row[*key])
-            })
-        });
-        let values = list(&row["values"]);
-        for value in values {
-            table.push_str(&line(
-                row,
-                value,
-                values.len() == 1,
-                previous.is_some(),
-                before,
+    /// When, at which revision and where it was measured, and what makes it doubtful.
+    fn origin(&self, page: &mut Page) {
+        let Record { host, load, .. } = self.record;
+        let gib = host.memory_bytes.map(|bytes| bytes / f64::from(1 << 30));
+        let memory = gib.map_or("unknown".to_owned(), |gib| format!("{gib:.1} GiB"));
+        let load = load.map_or("not recorded".to_owned(), shown);
+        let mut items = vec![
+            format!("{}, revision {}", self.record.date, self.record.revision),
+            format!("{}, {}: {}", host.label, self.record.device, host.cpu),
+            format!(
+                "{} cores, memory {memory}, load before {load}",
+                host.n_cores
+            ),
+            format!("{}, {}", host.system, host.rustc),
+        ];
+        if let Some(previous) = self.previous {
+            let (date, revision) = (&previous.date, &previous.revision);
+            items.push(format!("previous: {date}, revision {revision}"));
+        }
+        page.list(items);
+        if self.record.is_dirty {
+            page.warning("Dirty: measured with changes that were not committed.");
+        }
+        if self.record.is_loaded() {
+            page.warning("Loaded: measured beside other work on the machine.");
+        }
+        let values = self.record.rows.iter().flat_map(|row| &row.values);
+        let n_noisy = values.filter(|value| is_noisy(value)).count();
+        if n_noisy > 0 {
+            page.warning(&format!(
+                "Noise: {n_noisy} times are spread by more than {} % of their median.",
+                NOISY * 100.0
             ));
         }
-        if values.is_empty() {
-            let note = escaped(row["note"].as_str().unwrap_or_default());
-            let _ = write!(
-                table,
-                "<tr><td>{}</td><td colspan=\"7\" class=\"soft\">{note}</td></tr>",
-                name(row)
+    }
+
+    /// Rows that have an x: ours solid, the paper dashed, a peer dotted.
+    fn curve(&self) -> Option<Figure> {
+        let Definition { x, y, unit, .. } = &self.definition;
+        let rows = || self.record.rows.iter().filter(|row| row.x.is_some());
+        rows().find(|row| row.own().is_some())?;
+        let numbers = rows().flat_map(|row| [row.x, row.own(), row.paper, row.peer]);
+        let is_log = self.definition.log && numbers.flatten().all(|number| number > 0.0);
+        let axis = |label: &str| match is_log {
+            true => Axis::log(label),
+            false => Axis::linear(label).from_zero(),
+        };
+        let y = match unit.as_str() {
+            "" | "1" => y.clone(),
+            unit => format!("{y} [{unit}]"),
+        };
+        let mut names: Vec<&str> = rows().map(|row| row.series.as_str()).collect();
+        names.dedup();
+        let mut panel = Panel::new(axis(x), axis(&y));
+        for (idx, name) in names.into_iter().enumerate() {
+            let points = |number: fn(&Row) -> Option<f64>| -> Vec<Point> {
+                let own = rows().filter(|row| row.series == name);
+                let points = own.filter_map(|row| Some((row.x?, number(row)?)));
+                points.map(Point::from).collect()
+            };
+            let of =
+                |text: &str, points| Series::line(format!("{text}{name}"), points).coloured(idx);
+            let (ours, paper, peer) = (
+                points(Row::own),
+                points(|row| row.paper),
+                points(|row| row.peer),
             );
+            for (series, is_there) in [
+                (of("", ours.clone()), !ours.is_empty()),
+                (of("paper: ", paper.clone()).dashed(), !paper.is_empty()),
+                (of("peer: ", peer.clone()).dotted(), !peer.is_empty()),
+            ] {
+                panel = if is_there { panel.with(series) } else { panel };
+            }
+        }
+        let description = format!("{y} by {x}.");
+        Some(Figure::new(&self.record.title, description).panel(panel))
+    }
+
+    /// A line for each value of each row.
+    fn rows(&self, has_samples: bool) -> Table {
+        let rows = &self.record.rows;
+        let columns = Columns {
+            aim: self
+                .definition
+                .series
+                .iter()
+                .any(|series| !series.at_most.is_empty()),
+            paper: rows.iter().any(|row| row.paper.is_some()),
+            peer: rows.iter().any(|row| row.peer.is_some()),
+            previous: self.previous.is_some(),
+            spread: rows
+                .iter()
+                .any(|row| row.values.iter().any(|value| value.samples.len() > 1)),
+            samples: has_samples,
+        };
+        let mut table = Table::new(columns.heads());
+        for row in rows {
+            for value in &row.values {
+                table.row(columns.cells(&self.ratios(row, value), row, value));
+            }
+            if row.values.is_empty() {
+                let cells = [
+                    Cell::text(row.name()),
+                    Cell::mark("not run"),
+                    Cell::soft(&row.note),
+                ];
+                table.row(cells);
+            }
+        }
+        table
+    }
+
+    /// Quotients of a value and what it stands beside.
+    fn ratios(&self, row: &Row, value: &Measured) -> Ratios {
+        let median = |value: &Measured| value.summary().map(|summary| summary.median);
+        let ours = median(value);
+        // The paper's number and the peer's stand beside the first value of a row.
+        let first = row.values.first().filter(|first| first.name == value.name);
+        let beside = |number: Option<f64>| number.filter(|_| first.is_some());
+        let mut series = self.definition.series.iter();
+        let series = series.find(|series| series.name == row.series);
+        let aim = series.and_then(|series| series.at_most.get(&value.name).copied());
+        let old = self
+            .previous
+            .and_then(|previous| previous.same(row)?.value(&value.name));
+        let over = |above: Option<f64>, below: Option<f64>| {
+            above
+                .zip(below.filter(|below| *below != 0.0))
+                .map(|(above, below)| above / below)
+        };
+        Ratios {
+            aim: over(ours, aim),
+            paper: over(ours, beside(row.paper)),
+            peer: over(beside(row.peer), ours),
+            previous: over(ours, old.and_then(median)),
         }
     }
-    table + "</tbody></table></div>"
+
+    /// Every sample as a dot, a row a line, a drawing a metric.
+    fn strips(&self, page: &mut Page) {
+        let mut left_out = Vec::new();
+        let mut n_drawn = 0;
+        for (metric, unit) in self.record.metrics() {
+            let measured =
+                |row: &'r Row| Some((row, row.value(metric).filter(|_| row.peer.is_none())?));
+            let rows: Vec<(&Row, &Measured)> =
+                self.record.rows.iter().filter_map(measured).collect();
+            if !rows.iter().any(|(_, value)| value.samples.len() > 1) {
+                continue;
+            }
+            let n_dots: usize = rows.iter().map(|(_, value)| value.samples.len()).sum();
+            if n_drawn == MAX_STRIP_PLOTS || rows.len() > MAX_STRIPS || n_dots > MAX_DOTS {
+                left_out.push(format!("{metric}: {n_dots} samples of {} rows", rows.len()));
+                continue;
+            }
+            if n_drawn == 0 {
+                page.heading("Every sample");
+            }
+            n_drawn += 1;
+            page.figure(&strip_plot(metric, unit, &rows));
+        }
+        lists(page, "Samples that are not drawn", &left_out);
+    }
+
+    /// Numbers from other machines, apart from those measured here.
+    fn published(&self, page: &mut Page) {
+        let mut table = Table::new(["who", "metric", "value", "source"]);
+        for row in &self.definition.published {
+            table.row([
+                Cell::text(&row.who),
+                Cell::text(&row.metric),
+                Cell::number(shown(row.value)),
+                Cell::soft(&row.source),
+            ]);
+        }
+        if !table.is_empty() {
+            page.heading("Others' numbers, from other machines");
+            page.table(&table);
+        }
+    }
 }
 
-fn line(
-    row: &Value,
-    value: &Value,
-    is_only: bool,
-    has_previous: bool,
-    before: Option<&Value>,
-) -> String {
-    let samples: Vec<f64> = list(&value["samples"])
-        .iter()
-        .filter_map(Value::as_f64)
-        .collect();
-    let median = median(&samples);
-    // The paper's number and the peer's stand for the row, which has one value then.
-    let of = |other: Option<f64>| is_only.then_some(()).and(other);
-    let ratio = |above: Option<f64>, below: Option<f64>| match (above, below) {
-        (Some(above), Some(below)) if below != 0.0 => format!("{:.3}", above / below),
-        _ => String::new(),
+fn lists(page: &mut Page, head: &str, items: &[String]) {
+    if !items.is_empty() {
+        page.heading(head);
+        page.list(items);
+    }
+}
+
+/// Counts that vary by seed are no noise; times are.
+fn is_noisy(value: &Measured) -> bool {
+    let is_time = ["s", "ms", "ns", "1/s"].contains(&value.unit.as_str());
+    is_time
+        && value
+            .summary()
+            .is_some_and(|summary| summary.spread() > NOISY)
+}
+
+fn strip_plot(metric: &str, unit: &str, rows: &[(&Row, &Measured)]) -> Figure {
+    let samples = || rows.iter().flat_map(|(_, value)| &value.samples);
+    let least = samples().copied().fold(f64::INFINITY, f64::min);
+    let most = samples().copied().fold(f64::NEG_INFINITY, f64::max);
+    let label = match unit {
+        "" | "1" => metric.to_owned(),
+        unit => format!("{metric} [{unit}]"),
     };
-    let old = before.and_then(|row| {
-        let same = list(&row["values"])
-            .iter()
-            .find(|old| old["name"] == value["name"])?;
-        let samples: Vec<f64> = list(&same["samples"])
-            .iter()
-            .filter_map(Value::as_f64)
-            .collect();
-        self::median(&samples)
+    // Rows that differ by more than twenty times would hide each other's spread.
+    let axis = match least > 0.0 && most > 20.0 * least {
+        true => Axis::log(label),
+        false => Axis::linear(label).from_zero(),
+    };
+    let points = rows.iter().zip(0_u32..).flat_map(|((_, value), at)| {
+        let point = move |x: &f64| Point::from((*x, f64::from(at))).with_text(shown(*x));
+        value.samples.iter().map(point)
     });
-    let mut line = format!(
-        "<tr><td>{}</td><td>{} <span class=\"soft\">{}</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
-        name(row),
-        escaped(value["name"].as_str().unwrap_or_default()),
-        escaped(value["unit"].as_str().unwrap_or_default()),
-        median.map_or(String::new(), shown),
-        range(&samples),
-        ratio(median, of(row["paper"].as_f64())),
-        ratio(of(row["peer"].as_f64()), median),
-    );
-    if has_previous {
-        let _ = write!(line, "<td class=\"n\">{}</td>", ratio(median, old));
-    }
-    let all: Vec<String> = samples.iter().map(|sample| shown(*sample)).collect();
-    let _ = write!(
-        line,
-        "<td><details><summary>{}</summary>{}</details></td></tr>",
-        all.len(),
-        all.join(" ")
-    );
-    line
+    let names = rows.iter().map(|(row, _)| row.name());
+    let height = 30.0 + 18.0 * rows.len() as f64;
+    let panel = Panel::new(axis, Axis::named("", names)).sized(520.0, height);
+    let panel = panel.with(Series::points("", points).faint().coloured(0));
+    Figure::new(metric, format!("Every sample of {metric}, a line a row.")).panel(panel)
 }
 
-/// Series, labels, place on the axis and note.
-fn name(row: &Value) -> String {
-    let mut parts: Vec<String> = vec![escaped(row["series"].as_str().unwrap_or_default())];
-    for label in list(&row["labels"]) {
-        parts.push(escaped(label[1].as_str().unwrap_or_default()));
-    }
-    parts.retain(|part| !part.is_empty());
-    if let Some(x) = row["x"].as_f64() {
-        parts.push(format!("at {}", shown(x)));
-    }
-    parts.join(" · ")
+/// Which optional columns the table of rows has.
+struct Columns {
+    aim: bool,
+    paper: bool,
+    peer: bool,
+    previous: bool,
+    spread: bool,
+    samples: bool,
 }
 
-fn range(samples: &[f64]) -> String {
-    if samples.len() < 2 {
-        return String::new();
-    }
-    let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    format!("{} to {}", shown(least), shown(most))
+struct Ratios {
+    aim: Option<f64>,
+    paper: Option<f64>,
+    peer: Option<f64>,
+    previous: Option<f64>,
 }
 
-fn median(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    Some(f64::midpoint(sorted[(sorted.len() - 1) / 2], upper))
-}
-
-/// Whole numbers in full, others with four significant digits.
-fn shown(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        return format!("{value:.0}");
-    }
-    let mut decimals = 3;
-    while decimals < 12 && value.abs() < 10_f64.powi(3 - decimals) {
-        decimals += 1;
-    }
-    let decimals = usize::try_from(decimals).unwrap_or(3);
-    format!("{value:.decimals$}")
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
+impl Columns {
+    fn heads(&self) -> Vec<&'static str> {
+        let mut heads = vec!["row", "value", "median"];
+        let optional = [
+            (self.spread, "least to most"),
+            (self.spread, "spread"),
+            (self.aim, "of the aim"),
+            (self.paper, "paper"),
+            (self.paper, "of the paper's"),
+            (self.peer, "peer"),
+            (self.peer, "peer over ours"),
+            (self.previous, "of the previous"),
+        ];
+        let there = optional.iter().filter(|(is_there, _)| *is_there);
+        heads.extend(there.map(|(_, head)| *head));
+        heads.push(if self.samples { "samples" } else { "note" });
+        if self.samples {
+            heads.push("note");
         }
+        heads
     }
-    out
+
+    fn cells(&self, ratios: &Ratios, row: &Row, value: &Measured) -> Vec<Cell> {
+        let name = match value.unit.as_str() {
+            "" | "1" => value.name.clone(),
+            unit => format!("{} [{unit}]", value.name),
+        };
+        let summary = value.summary();
+        let mut cells = vec![Cell::text(row.name()), Cell::text(name)];
+        cells.push(Cell::number(
+            summary.map_or(String::new(), |all| shown(all.median)),
+        ));
+        if self.spread {
+            cells.extend(spread(value));
+        }
+        let beside = |number: Option<f64>, ratio: Option<f64>| number.filter(|_| ratio.is_some());
+        for (is_there, number) in [
+            (self.aim, ratios.aim),
+            (self.paper, beside(row.paper, ratios.paper)),
+            (self.paper, ratios.paper),
+            (self.peer, beside(row.peer, ratios.peer)),
+            (self.peer, ratios.peer),
+            (self.previous, ratios.previous),
+        ] {
+            if is_there {
+                cells.push(Cell::number(number.map_or(String::new(), shown)));
+            }
+        }
+        if self.samples {
+            let all: Vec<String> = value
+                .samples
+                .iter()
+                .map(|sample| sample.to_string())
+                .collect();
+            cells.push(Cell::number(all.len().to_string()).unfolding(all.join(" ")));
+        }
+        cells.push(Cell::soft(&row.note));
+        cells
+    }
+}
+
+/// Lowest and highest sample, and their distance over the median.
+fn spread(value: &Measured) -> [Cell; 2] {
+    let several = value.summary().filter(|_| value.samples.len() > 1);
+    let Some(all) = several else {
+        return [Cell::number(""), Cell::number("")];
+    };
+    let spread = format!("{:.1} %", 100.0 * all.spread());
+    let range = format!("{} to {}", shown(all.min), shown(all.max));
+    let spread = match is_noisy(value) {
+        true => Cell::mark(spread),
+        false => Cell::number(spread),
+    };
+    [Cell::number(range), spread]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn record(note: &str, samples: &[f64]) -> Value {
-        serde_json::json!({
-            "title": "<b>Title</b>", "command": "cargo xtask repro a b", "date": "2026-01-01", "revision": "0123456789abcdef",
-            "is_dirty": true, "load": null, "host": { "label": "h", "cpu": "c", "n_cores": 2, "rustc": "r" },
+    fn record(note: &str, samples: &[f64]) -> Record {
+        let value = serde_json::json!({
+            "group": "no", "figure": "such", "title": "<b>Title</b>", "command": "cargo xtask repro a b", "date": "2026-01-01",
+            "revision": "0123456789abcdef", "is_dirty": true, "load": null, "device": "host",
+            "host": { "label": "h", "cpu": "c", "n_cores": 2, "memory_bytes": null, "system": "s", "rustc": "r" },
             "rows": [{ "series": "ours </script>", "labels": [["k", "v"]], "x": 2.0, "paper": 8.0, "peer": 1.0, "note": note,
+                "values": [{ "name": "seconds", "unit": "s", "samples": samples }] },
+                { "series": "ours", "labels": [], "x": 2.0, "paper": 8.0, "peer": null, "note": note,
                 "values": [{ "name": "seconds", "unit": "s", "samples": samples }] },
                 { "series": "peer", "labels": [], "x": null, "paper": null, "peer": null, "note": note, "values": [] }],
             "skips": ["no <data>"], "notes": []
-        })
+        });
+        let mut record: Record = serde_json::from_value(value.clone()).unwrap();
+        record.json = value.to_string();
+        record
+    }
+
+    fn html(record: &Record, previous: Option<&Record>) -> String {
+        Report::new(record, previous).unwrap().html().unwrap()
     }
 
     #[test]
     fn a_page_has_every_sample_its_ratios_and_no_markup_of_the_record() {
-        let html = page(
-            &record("not run", &[0.25, 4.0, 0.5]),
-            Some(&record("", &[1.0])),
-            Some("<svg ></svg>"),
-        );
+        let (now, old) = (record("note", &[0.25, 4.0, 0.5]), record("", &[1.0]));
+        let page = html(&now, Some(&old));
         for part in [
             "&lt;b&gt;Title",
             "ours &lt;/script&gt; · v · at 2",
-            "dirty",
-            "0.2500 4 0.5000",
-            ">0.062",
-            ">2.000",
-            ">0.500",
+            "Dirty:",
+            "Noise: 2 times",
+            "0.25 4 0.5",
+            ">0.06250<",
+            ">2<",
+            ">0.5000<",
             "not run",
-            "no &lt;data&gt;",
-            "<figure><svg >",
+            "<h2>Skipped: 1</h2>\n<ul><li>no &lt;data&gt;",
+            "Every sample of seconds",
+            "paper: ours",
         ] {
-            assert!(html.contains(part), "{part}: {html}");
+            assert!(page.contains(part), "{part}: {page}");
         }
-        assert_eq!(
-            html.matches("</script>").count(),
-            1,
-            "the end of the data alone"
-        );
-        for absent in ["<b>", "http", "src=", "<link"] {
-            assert!(!html.contains(absent), "{absent}");
-        }
-        assert_eq!(
-            html,
-            page(
-                &record("not run", &[0.25, 4.0, 0.5]),
-                Some(&record("", &[1.0])),
-                Some("<svg ></svg>")
-            )
-        );
+        assert_eq!(page.matches("</script>").count(), 1, "the end of the data");
+        assert!(!page.contains("<b>"));
+        assert_eq!(page, html(&now, Some(&old)));
     }
 
     #[test]
-    fn a_large_record_is_not_embedded() {
-        let note = "x".repeat(MAX_BYTES / 2);
-        let html = page(&record(&note, &[1.0]), None, None);
-        assert!(html.contains("too large to be embedded") && html.len() < MAX_BYTES);
+    fn a_large_record_leaves_samples_to_its_data_and_then_data_to_its_files() {
+        let many = record("", &vec![0.123_456_789; 60_000]);
+        let page = html(&many, None);
+        assert!(page.len() <= MAX_BYTES && page.contains("too large to be embedded"));
+        let some = record("", &vec![0.123_456_789; 30_000]);
+        let page = html(&some, None);
+        assert!(page.contains("id=\"record\"") && !page.contains("<details>"));
+        let noted = record(&"x".repeat(MAX_BYTES), &[1.0]);
+        assert!(Report::new(&noted, None).unwrap().html().is_err());
     }
 
     #[test]
-    fn numbers_have_four_digits() {
-        assert_eq!(
-            [0.000_160_12, 0.25, 12.345, 1234.5, 3.0].map(shown),
-            ["0.0001601", "0.2500", "12.345", "1234.500", "3"]
-        );
+    fn every_record_of_the_project_has_a_report() {
+        let results = crate::project::root().join("bench-results");
+        let mut n_reports = 0;
+        for group in fs::read_dir(results)
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.path().is_dir())
+        {
+            for figure in fs::read_dir(group.path()).unwrap().flatten() {
+                let record = Record::read(&figure.path()).unwrap();
+                assert!(html(&record, None).len() <= MAX_BYTES, "{}", record.title);
+                n_reports += 1;
+            }
+        }
+        assert!(n_reports > 50, "{n_reports}");
     }
 }

@@ -1,7 +1,7 @@
 //! `shardgraph report`: the curves of a run as one HTML file that needs no script, no other file and no network.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
-use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
+use shardgraph_plot::{Axis, Cell, Figure, Page, Panel, Point, Series, Table};
 
 use crate::exit::BadInput;
 use crate::output_file;
@@ -21,10 +21,8 @@ const MAX_POINTS: usize = 400;
 /// Keys that are no curves: the axis, and a clock that differs in every run.
 const NO_CURVES: [&str; 2] = ["step", "wall_time"];
 
-const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
-figure{margin:1rem 0;background:#fff;padding:.5rem;border-radius:6px}figure svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:13px}\
-table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left}td.n{text-align:right;font-variant-numeric:tabular-nums}\
-@media print{body{margin:0}figure{break-inside:avoid}}";
+/// A report is no larger than this.
+const MAX_BYTES: usize = 1 << 20;
 
 const EXAMPLE: &str = "\
 Example:
@@ -111,58 +109,58 @@ fn thinned(curve: &[(f64, f64)]) -> Curve {
     curve.chunks(run).map(mean).collect()
 }
 
+/// The page, with every step as data; where that would be too large, with the points that are drawn.
 fn page(name: &str, curves: &BTreeMap<String, Curve>, settings: Option<&str>) -> String {
-    let title = escaped(name);
-    let mut page = format!(
-        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-        <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
-    );
-    page.push_str("<table><tr><th>metric</th><th>points</th><th>first</th><th>last</th><th>least</th><th>most</th></tr>");
+    let drawn: BTreeMap<String, Curve> = curves
+        .iter()
+        .map(|(key, curve)| (key.clone(), thinned(curve)))
+        .collect();
+    let mut page = Page::new(name);
+    page.table(&summary(curves));
+    let n_steps = curves.values().map(Vec::len).max().unwrap_or(0);
+    if n_steps > MAX_POINTS {
+        let run = n_steps.div_ceil(MAX_POINTS);
+        page.paragraph(&format!("A point of a curve is the mean of {run} steps."));
+    }
+    for (key, curve) in &drawn {
+        page.figure(&figure(name, key, curve));
+    }
+    if let Some(settings) = settings {
+        page.heading("Settings");
+        page.code(settings);
+    }
+    let data = |curves| serde_json::json!({ "run": name, "curves": curves }).to_string();
+    let every_step = data(curves);
+    if page.n_bytes() + every_step.len() < MAX_BYTES * 9 / 10 {
+        page.data("run", &every_step);
+    } else {
+        page.warning(
+            "Embedded are the points that are drawn; metrics.jsonl of the run has every step.",
+        );
+        page.data("run", &data(&drawn));
+    }
+    page.html()
+}
+
+/// First, last, least and most of each metric.
+fn summary(curves: &BTreeMap<String, Curve>) -> Table {
+    let mut table = Table::new(["metric", "points", "first", "last", "least", "most"]);
     for (key, curve) in curves {
         let values = || curve.iter().map(|point| point.1);
         let (first, last) = (values().next(), values().next_back());
         let (least, most) = (values().reduce(f64::min), values().reduce(f64::max));
-        let _ = write!(
-            page,
-            "<tr><td>{}</td><td class=\"n\">{}</td>",
-            escaped(key),
-            curve.len()
-        );
-        for value in [first, last, least, most].into_iter().flatten() {
-            let _ = write!(page, "<td class=\"n\">{value:.6}</td>");
-        }
-        page.push_str("</tr>");
+        let numbers = [first, last, least, most].into_iter().flatten();
+        let numbers = numbers.map(|value| Cell::number(format!("{value:.6}")));
+        let head = [Cell::text(key), Cell::number(curve.len().to_string())];
+        table.row(head.into_iter().chain(numbers));
     }
-    page.push_str("</table>");
-    let thin: BTreeMap<&String, Curve> = curves
-        .iter()
-        .map(|(key, curve)| (key, thinned(curve)))
-        .collect();
-    for (key, curve) in &thin {
-        let panel = Panel::new(Axis::linear("step").from_zero(), Axis::linear(key.as_str()))
-            .sized(620.0, 220.0);
-        let panel = panel.with(Series::curve("", curve.iter().copied().map(Point::from)));
-        let figure =
-            Figure::new(key.as_str(), format!("{key} by step of the run {name}")).panel(panel);
-        let _ = write!(page, "<figure>{}</figure>", figure.svg());
-    }
-    if let Some(settings) = settings {
-        let _ = write!(page, "<h2>Settings</h2><pre>{}</pre>", escaped(settings));
-    }
-    // `</script>` must not end the data early.
-    let data = serde_json::json!({ "run": name, "curves": thin })
-        .to_string()
-        .replace('<', "\\u003c");
-    let _ = write!(
-        page,
-        "<script type=\"application/json\" id=\"run\">{data}</script></body></html>"
-    );
-    page + "\n"
+    table
 }
 
-fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    text.replace('>', "&gt;").replace('"', "&quot;")
+fn figure(name: &str, key: &str, curve: &Curve) -> Figure {
+    let panel = Panel::new(Axis::linear("step").from_zero(), Axis::linear(key)).sized(620.0, 220.0);
+    let panel = panel.with(Series::curve("", curve.iter().copied().map(Point::from)));
+    Figure::new(key, format!("{key} by step of the run {name}")).panel(panel)
 }
 
 impl fmt::Display for Answer<'_> {
@@ -215,5 +213,18 @@ mod tests {
         assert!(html.len() < 1 << 20 && html.contains("&lt;run&gt;") && html.contains("&lt;b&gt;"));
         assert_eq!(html.matches("</script>").count(), 1);
         assert!(!html.contains("src=") && !html.contains("<link"));
+        assert!(html.contains("mean of 250 steps") && html.contains("metrics.jsonl of the run"));
+    }
+
+    #[test]
+    fn a_short_run_is_embedded_whole() {
+        let text: String = (0..1000)
+            .map(|i| format!("{{\"step\":{i},\"loss\":{i}}}\n"))
+            .collect();
+        let html = page("run", &curves(&text).unwrap(), None);
+        assert!(
+            html.contains("[998.0,998.0],[999.0,999.0]"),
+            "the last two steps"
+        );
     }
 }

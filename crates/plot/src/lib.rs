@@ -1,4 +1,4 @@
-//! SVG figures: lines, points, bars, histograms, boxes, Gantt charts and small graphs.
+//! SVG figures (lines, points, bars, histograms, boxes, Gantt charts, small graphs), and HTML pages that hold them.
 //!
 //! ```text
 //! Figure            title, description for screen readers
@@ -9,6 +9,7 @@
 //!          `- Point x, y, error bar, tooltip
 //! Gantt             lanes of spans, a level below each lane, links between lanes
 //! Network           dots and lines, some of them marked
+//! Page              text, tables, figures and data in one HTML file
 //! ```
 //!
 //! ```
@@ -26,6 +27,7 @@ mod axis;
 mod figure;
 mod gantt;
 mod network;
+mod page;
 mod series;
 mod svg;
 #[cfg(test)]
@@ -35,6 +37,7 @@ pub use axis::Axis;
 pub use figure::{Figure, Panel};
 pub use gantt::{Gantt, Lane, Link, Span};
 pub use network::Network;
+pub use page::{Cell, Drawing, Page, Table};
 pub use series::{Point, Series};
 
 #[cfg(doctest)]

@@ -101,7 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("bench", &["*"]),
     ("cli", &["*"]),
-    ("xtask", &[]),
+    ("xtask", &["plot"]),
 ];
 
 /// Crates below everything: every library crate may use them, and they only use each other, in this order.
