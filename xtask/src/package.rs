@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::process::{self, cargo};
 use crate::project::{self, Project};
 
-/// The consumer's program: calls one function of every library crate.
-const CONSUMER_SOURCE: &str = include_str!("../consumer/main.rs");
+/// What examples of READMEs use beside their own crate and those below it, which come with it.
+const EXAMPLE_CRATES: [&str; 2] = ["serde", "tempfile"];
 
 /// What `cargo metadata` says.
 #[derive(Deserialize)]
@@ -67,25 +67,64 @@ pub(crate) fn bench_targets() -> Result<Vec<String>> {
     Ok(benches.map(|target| target.name).collect())
 }
 
+/// A test program that cargo built.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TestProgram {
+    pub(crate) target: String,
+    pub(crate) path: PathBuf,
+    /// Of its package: where cargo would run it.
+    pub(crate) folder: PathBuf,
+}
+
 /// Builds, and returns target name and path of every executable that this made.
 pub(crate) fn executables(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
+    let built = built(command)?.into_iter();
+    let built: Vec<_> = built
+        .map(|one| (one.program.target, one.program.path))
+        .collect();
+    ensure!(!built.is_empty(), "cargo built no executable");
+    Ok(built)
+}
+
+/// Builds, and returns every test program; a program that only tests start is none.
+pub(crate) fn test_programs(command: &mut Command) -> Result<Vec<TestProgram>> {
+    let built = built(command)?.into_iter().filter(|one| one.is_test);
+    let tests: Vec<_> = built.map(|one| one.program).collect();
+    ensure!(!tests.is_empty(), "cargo built no test");
+    Ok(tests)
+}
+
+/// An executable of cargo's messages.
+#[derive(Debug, PartialEq)]
+struct Built {
+    program: TestProgram,
+    is_test: bool,
+}
+
+fn built(command: &mut Command) -> Result<Vec<Built>> {
     println!("$ {}", process::shown(command));
     let messages =
         process::stdout_of(command.args(["--message-format", "json-render-diagnostics"]))?;
-    executables_of(&messages)
+    built_of(&messages)
 }
 
-fn executables_of(messages: &str) -> Result<Vec<(String, PathBuf)>> {
-    let mut executables = Vec::new();
+fn built_of(messages: &str) -> Result<Vec<Built>> {
+    let mut all = Vec::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {
         let message: Value = serde_json::from_str(line).context("a message of cargo")?;
-        let name = message["target"]["name"].as_str();
-        if let (Some(built), Some(name)) = (message["executable"].as_str(), name) {
-            executables.push((name.to_owned(), PathBuf::from(built)));
+        let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
+        let target = message["target"]["name"].as_str();
+        if let (Some(path), Some(target)) = (message["executable"].as_str(), target) {
+            let program = TestProgram {
+                target: target.to_owned(),
+                path: PathBuf::from(path),
+                folder: manifest.parent().unwrap_or(manifest).to_owned(),
+            };
+            let is_test = message["profile"]["test"] == true;
+            all.push(Built { program, is_test });
         }
     }
-    ensure!(!executables.is_empty(), "cargo built no executable");
-    Ok(executables)
+    Ok(all)
 }
 
 /// Builds the unit tests of the packages that have `text` in one; gives target name and path of each.
@@ -144,25 +183,69 @@ pub(crate) fn check_packages() -> Result<()> {
     Ok(())
 }
 
-/// Runs a crate that depends on the packages and calls every library.
+/// Runs a crate that depends on the packages and holds the examples of their READMEs, as a user would paste them.
 pub(crate) fn run_consumer() -> Result<()> {
-    for library in packages()?
-        .iter()
-        .filter(|p| p.is_published() && p.has_library())
-    {
-        let path = format!("{}::", library.name.replace('-', "_"));
-        ensure!(
-            CONSUMER_SOURCE.contains(&path),
-            "xtask/consumer/main.rs calls nothing of {}",
-            library.name
-        );
-    }
-    let manifest = outside().join("Cargo.toml");
     ensure!(
-        manifest.exists(),
+        outside().join("Cargo.toml").exists(),
         "nothing is packaged: run `cargo xtask ci --only package` first"
     );
     show_and_check(&mut cargo_outside(&["run", "--package", "consumer"]))
+}
+
+/// An example of a README.
+#[derive(Debug, PartialEq)]
+struct Example {
+    /// The body of a function; the lines that a documentation test hides are there.
+    body: String,
+    is_run: bool,
+}
+
+/// The blocks of `rust`.
+fn examples(readme: &str) -> Vec<Example> {
+    let mut examples = Vec::new();
+    let mut open: Option<Example> = None;
+    for line in readme.lines() {
+        if let Some(info) = line.strip_prefix("```") {
+            examples.extend(open.take());
+            if info.split(',').next() == Some("rust") {
+                let is_run = !info.contains("no_run");
+                let body = String::new();
+                open = Some(Example { body, is_run });
+            }
+        } else if let Some(example) = &mut open {
+            let hidden = line.strip_prefix("# ").or((line == "#").then_some(""));
+            example.body += hidden.unwrap_or(line);
+            example.body += "\n";
+        }
+    }
+    examples
+}
+
+/// The consumer's program: a function for each example, in the form of a documentation test, and `main`, which calls them.
+fn consumer_source(published: &[Package], folder: &Path) -> Result<String> {
+    let mut functions = String::new();
+    let mut calls = String::new();
+    for Package { name, version, .. } in published.iter().filter(|p| p.has_library()) {
+        let readme = folder.join(format!("{name}-{version}/README.md"));
+        let shown = || readme.display().to_string();
+        let examples = examples(&fs::read_to_string(&readme).with_context(shown)?);
+        ensure!(!examples.is_empty(), "{}: no example", readme.display());
+        for (idx, Example { body, is_run }) in examples.iter().enumerate() {
+            let function = format!("{}_{idx}", name.replace('-', "_"));
+            let (result, unwrap) = match body.contains("Ok::<") {
+                true => (" -> Result<(), impl std::fmt::Debug>", ".unwrap()"),
+                false => ("", ""),
+            };
+            functions.push_str(&format!("fn {function}(){result} {{\n{body}}}\n\n"));
+            if *is_run {
+                calls.push_str(&format!("    println!(\"{name}: example {idx}\");\n"));
+                calls.push_str(&format!("    {function}(){unwrap};\n"));
+            }
+        }
+    }
+    Ok(format!(
+        "#![allow(dead_code, unused, reason = \"examples\")]\n\n{functions}fn main() {{\n{calls}}}\n"
+    ))
 }
 
 /// The workspace of unpacked packages.
@@ -206,7 +289,10 @@ fn write_outside(folder: &Path, published: &[Package]) -> Result<()> {
         folder.join("consumer/Cargo.toml"),
         consumer_manifest(published),
     )?;
-    fs::write(folder.join("consumer/src/main.rs"), CONSUMER_SOURCE)?;
+    fs::write(
+        folder.join("consumer/src/main.rs"),
+        consumer_source(published, folder)?,
+    )?;
     // The same versions as in the workspace, which are all on this machine already.
     fs::copy(
         project::root().join("Cargo.lock"),
@@ -239,10 +325,12 @@ fn profiles_of(manifest: &str) -> String {
 fn consumer_manifest(published: &[Package]) -> String {
     let libraries = published.iter().filter(|package| package.has_library());
     let lines = libraries.map(|Package { name, version, .. }| format!("{name} = \"{version}\"\n"));
+    let others = EXAMPLE_CRATES.map(|name| format!("{name} = \"*\"\n"));
     format!(
         "[package]\nname = \"consumer\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
-         [dependencies]\n{}",
-        lines.collect::<String>()
+         [dependencies]\n{}{}",
+        lines.collect::<String>(),
+        others.concat()
     )
 }
 
@@ -263,11 +351,31 @@ mod tests {
     #[test]
     fn executables_are_read_from_messages() {
         let messages = "   Compiling a\n{\"reason\": \"compiler-artifact\", \"target\": {\"name\": \"a_b\"}, \
-            \"executable\": \"/t/a_b-1\"}\n{\"target\": {\"name\": \"c\"}, \"executable\": null}\n";
-        let found = executables_of(messages).unwrap();
-        assert_eq!(found, [("a_b".to_owned(), PathBuf::from("/t/a_b-1"))]);
-        assert!(executables_of("").is_err());
-        assert!(executables_of("{\"a\": }").is_err());
+            \"executable\": \"/t/a_b-1\", \"manifest_path\": \"/w/a/Cargo.toml\", \"profile\": {\"test\": true}}\n\
+            {\"target\": {\"name\": \"c\"}, \"executable\": null}\n";
+        let program = TestProgram {
+            target: "a_b".to_owned(),
+            path: PathBuf::from("/t/a_b-1"),
+            folder: PathBuf::from("/w/a"),
+        };
+        let is_test = true;
+        assert_eq!(built_of(messages).unwrap(), [Built { program, is_test }]);
+        assert!(built_of("{\"a\": }").is_err());
+    }
+
+    #[test]
+    fn examples_are_the_blocks_of_rust() {
+        let readme = "# A\n```rust\nlet x = f()?;\n# hidden(x);\n#\n# Ok::<(), E>(())\n```\n```text\nno\n```\n\
+            ```rust,no_run\n#[derive(Debug)]\nstruct S;\n```\n";
+        let expected = [
+            ("let x = f()?;\nhidden(x);\n\nOk::<(), E>(())\n", true),
+            ("#[derive(Debug)]\nstruct S;\n", false),
+        ];
+        let expected = expected.map(|(body, is_run)| Example {
+            body: body.to_owned(),
+            is_run,
+        });
+        assert_eq!(examples(readme), expected);
     }
 
     #[test]

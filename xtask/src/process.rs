@@ -38,11 +38,24 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// How cargo builds here, where the caller's environment does not say: whole and once, in one unit a crate and without debug
+/// information.
+const BUILD: [(&str, &str); 3] = [
+    ("CARGO_INCREMENTAL", "0"),
+    ("CARGO_PROFILE_DEV_CODEGEN_UNITS", "1"),
+    ("CARGO_PROFILE_DEV_DEBUG", "0"),
+];
+
 /// The cargo that started us, with `args`.
 pub(crate) fn cargo<S: AsRef<OsStr>>(args: &[S]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cargo = command(program);
     cargo.args(args);
+    for (name, value) in BUILD {
+        if std::env::var_os(name).is_none() {
+            cargo.env(name, value);
+        }
+    }
     cargo
 }
 
