@@ -232,7 +232,8 @@ fn consumer_source(published: &[Package], folder: &Path) -> Result<String> {
         ensure!(!examples.is_empty(), "{}: no example", readme.display());
         for (idx, Example { body, is_run }) in examples.iter().enumerate() {
             let function = format!("{}_{idx}", name.replace('-', "_"));
-            let (result, unwrap) = match body.contains("Ok::<") {
+            let last = body.trim_end().lines().next_back().unwrap_or_default();
+            let (result, unwrap) = match last.starts_with("Ok::<") {
                 true => (" -> Result<(), impl std::fmt::Debug>", ".unwrap()"),
                 false => ("", ""),
             };

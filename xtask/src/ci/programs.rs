@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::package;
+use crate::package::{self, TestProgram};
 use crate::process::{self, Stopwatch, cargo};
 use crate::test_log::TestLog;
 
@@ -44,17 +44,9 @@ pub(super) fn run(log: &mut TestLog) -> Result<()> {
     }
     // The largest first: the end-to-end tests take longest.
     sized.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.path.cmp(&b.1.path)));
-    let mut jobs = VecDeque::from([documentation()]);
-    jobs.extend(sized.into_iter().map(|(_, program)| {
-        let mut command = process::command(&program.path);
-        command.arg("--show-output").current_dir(&program.folder);
-        command.env("CARGO_MANIFEST_DIR", &program.folder);
-        Job {
-            name: format!("{} ({})", program.target, shown(&program.folder)),
-            command,
-        }
-    }));
-    jobs.rotate_left(1.min(jobs.len() - 1));
+    let programs = sized.into_iter().map(|(_, program)| job(program));
+    let mut jobs: VecDeque<Job> = programs.collect();
+    jobs.insert(1.min(jobs.len()), documentation());
     let mut done = run_all(jobs, log)?;
     done.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     println!("\nslowest test programs:");
@@ -68,6 +60,18 @@ pub(super) fn run(log: &mut TestLog) -> Result<()> {
         .collect();
     ensure!(failed.is_empty(), "tests fail: {}", failed.join(", "));
     Ok(())
+}
+
+/// The program as cargo would run it.
+fn job(program: TestProgram) -> Job {
+    let folder = program.folder;
+    let mut command = process::command(program.path);
+    command.arg("--show-output").current_dir(&folder);
+    command.env("CARGO_MANIFEST_DIR", &folder);
+    Job {
+        name: format!("{} ({})", program.target, shown(&folder)),
+        command,
+    }
 }
 
 fn documentation() -> Job {
