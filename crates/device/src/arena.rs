@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::Store;
 use crate::device::BackEnd;
-use crate::gpu::Memory;
-use crate::pages::Pages;
+use crate::gpu::memory::Memory;
+use crate::host_part::HostPart;
 use crate::{Buffer, Device, Error};
 
 pub use places::Places;
@@ -104,49 +104,6 @@ impl Drop for Lease {
     }
 }
 
-/// Elements in host memory that are lent out, or lie on pages of their own.
-#[derive(Debug)]
-pub(crate) struct HostPart<T> {
-    first: NonNull<T>,
-    len: usize,
-    /// Keeps the memory there, and others away from these elements.
-    _owner: Owner,
-}
-
-#[derive(Debug)]
-enum Owner {
-    Lease(#[expect(dead_code, reason = "dropped with the part")] Arc<Lease>),
-    Pages(#[expect(dead_code, reason = "dropped with the part")] Pages),
-}
-
-// SAFETY: a part owns its elements as a Vec does, see `Space`; a Scalar is Send and Sync.
-unsafe impl<T: Send> Send for HostPart<T> {}
-// SAFETY: as above; `&HostPart` only reads.
-unsafe impl<T: Sync> Sync for HostPart<T> {}
-
-impl<T> HostPart<T> {
-    /// # Safety
-    /// `first` and `len` are initialised elements inside of the pages, which nobody else uses.
-    pub(crate) unsafe fn owning(first: NonNull<T>, len: usize, pages: Pages) -> HostPart<T> {
-        HostPart {
-            first,
-            len,
-            _owner: Owner::Pages(pages),
-        }
-    }
-
-    pub(crate) fn values(&self) -> &[T] {
-        // SAFETY: `Arena::part` or `owning` made `first` and `len` inside the allocation that the owner keeps, all of it
-        // initialised; nobody else has these elements (`Arena::take`, `Places::take`), and `&self` keeps them from `values_mut`.
-        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
-    }
-
-    pub(crate) fn values_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `values`, with `&mut self` alone having the part.
-        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
-    }
-}
-
 impl Device {
     /// Allocates an arena of `len` zeros.
     ///
@@ -204,11 +161,11 @@ impl Arena {
     /// The elements `first..first + len`, which are inside of the arena and of what the lease is for.
     fn part(&self, first: usize, len: usize, lease: Arc<Lease>) -> Result<Buffer, Error> {
         let store = match &self.space.whole {
-            Whole::Host(cells) => Store::Part(HostPart {
-                first: NonNull::from(&cells[first..first + len]).cast(),
-                len,
-                _owner: Owner::Lease(lease),
-            }),
+            Whole::Host(cells) => {
+                let start = NonNull::from(&cells[first..first + len]).cast();
+                // SAFETY: initialised elements of the space, which the lease gives to this part alone.
+                Store::Part(unsafe { HostPart::new(start, len, lease) })
+            }
             Whole::Gpu(_) if !first.is_multiple_of(Self::ALIGNMENT) => {
                 let alignment = Self::ALIGNMENT;
                 let why = format!("a part starts at a multiple of {alignment}, not at {first}");

@@ -1,7 +1,7 @@
 //! A typed run of elements that lives on one device.
 
-use crate::arena::HostPart;
-use crate::gpu::Memory;
+use crate::gpu::memory::Memory;
+use crate::host_part::HostPart;
 use crate::{DeviceKind, Error};
 
 /// What device memory is made of.

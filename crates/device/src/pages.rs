@@ -6,11 +6,12 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use crate::arena::HostPart;
 use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::host_memory::free_host_bytes;
+use crate::host_part::HostPart;
 use crate::{Buffer, Device, Error, ErrorKind, Scalar};
 
 /// A cache line.
@@ -117,7 +118,7 @@ fn zeros<T: Scalar>(len: usize) -> Result<HostPart<T>, Error> {
         unsafe { start.as_ptr().write_bytes(0, layout.size()) };
     }
     // SAFETY: `len` elements of zeros, which are a value of every Scalar, and nobody else has them.
-    Ok(unsafe { HostPart::owning(start.cast(), len, Pages { start, layout }) })
+    Ok(unsafe { HostPart::new(start.cast(), len, Arc::new(Pages { start, layout })) })
 }
 
 /// Memory for so many elements, which is not yet initialised; none if the system has no more.

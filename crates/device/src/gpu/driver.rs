@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Kernel, Launch};
+use super::kernels::Kernel;
+use super::launch::Launch;
 use crate::{DeviceKind, Error, ErrorKind, MatMul};
 
 /// Memory, order and launches of one stream of one device.

@@ -1,7 +1,6 @@
 //! The table of kernels: the declarations in `cuda/*.cu`, scanned by the build script.
 
-use super::Arg;
-use crate::{Error, ErrorKind};
+use crate::Error;
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -16,13 +15,13 @@ pub(crate) struct Kernel {
         expect(dead_code, reason = "only modules are loaded by file")
     )]
     pub(crate) file: &'static str,
-    /// Its parameters; see [`Arg`].
+    /// Its parameters; see [`crate::Arg`].
     pub(crate) signature: &'static str,
 }
 
+#[cfg(feature = "cuda")]
 impl Kernel {
     /// The bytes of each parameter.
-    #[cfg(feature = "cuda")]
     pub(crate) fn widths(&self) -> Vec<usize> {
         let mut widths = Vec::new();
         let mut letters = self.signature.chars();
@@ -39,21 +38,6 @@ impl Kernel {
             });
         }
         widths
-    }
-
-    /// The bits of the arguments, if they fit the parameters.
-    pub(crate) fn values(&self, args: &[Arg<'_>]) -> Result<Vec<u64>, Error> {
-        let mut given = String::with_capacity(self.signature.len());
-        args.iter().for_each(|arg| arg.push_signature(&mut given));
-        if given == self.signature {
-            return Ok(args.iter().map(Arg::value).collect());
-        }
-        Err(ErrorKind::Arguments {
-            kernel: self.name.to_string(),
-            wanted: self.signature.to_string(),
-            given,
-        }
-        .into())
     }
 }
 

@@ -3,26 +3,28 @@
 //! What an operation does (which kernel, which grid, which arguments) is written once, by its owner, on top of
 //! [`crate::Device::launch`]. What differs between the emulator and a GPU is behind [`Driver`].
 
+mod arg;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod driver;
 mod emulated;
 mod kernels;
 mod launch;
+pub(crate) mod memory;
 pub mod nccl;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::arena::Lease;
 use crate::buffer::{Store, bytes_of, bytes_of_mut};
 use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
 
+pub use arg::Arg;
 pub(crate) use driver::{Driver, Timeout};
-pub(crate) use kernels::Kernel;
-pub use launch::{Arg, Launch};
+pub use launch::Launch;
+pub(crate) use memory::{Mark, Memory};
 
 /// A device behind its driver. Clones share one stream, and one rank of a group if it has joined one.
 #[derive(Debug, Clone)]
@@ -33,76 +35,6 @@ pub(crate) struct Gpu {
     group: Option<Arc<nccl::Group>>,
     /// Allocations before the one that fails: how tests see what running out of memory does.
     failing: Option<Arc<AtomicU64>>,
-}
-
-/// Memory of a device, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    driver: Arc<dyn Driver>,
-    /// 0 when there are no bytes.
-    address: u64,
-    bytes: usize,
-    /// Where streams of other ranks are done reading this; waited for before it is written or given back.
-    readers: Mutex<Vec<Arc<Mark>>>,
-    /// Whose memory this is, where it is a part of an arena.
-    lease: Option<Arc<Lease>>,
-}
-
-impl Memory {
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// The `len` `f32` from `first` on, which the lease gives to who asks; none with no elements.
-    pub(crate) fn part(&self, first: usize, len: usize, lease: Option<Arc<Lease>>) -> Memory {
-        let bytes = len * size_of::<f32>();
-        let address = match bytes {
-            0 => 0,
-            _ => self.address + (first * size_of::<f32>()) as u64,
-        };
-        Memory {
-            driver: Arc::clone(&self.driver),
-            address,
-            bytes,
-            readers: Mutex::default(),
-            lease,
-        }
-    }
-
-    /// Keeps the memory as it is until the stream of a reader has come to `done`.
-    pub(crate) fn read_until(&self, done: &Arc<Mark>) {
-        self.readers().push(Arc::clone(done));
-    }
-
-    fn readers(&self) -> MutexGuard<'_, Vec<Arc<Mark>>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets what the owner's stream does from here on come after all reading.
-    pub(crate) fn wait_for_readers(&self) -> Result<(), Error> {
-        let readers = std::mem::take(&mut *self.readers());
-        readers
-            .iter()
-            .try_for_each(|done| self.driver.wait(done.event))
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // Where readers cannot be waited for, the device has failed: memory that may still be read is not given back.
-        if self.bytes == 0 {
-            return;
-        }
-        match (self.wait_for_readers(), self.lease.take()) {
-            (Ok(()), None) => self.driver.free(self.address),
-            (Ok(()), Some(lease)) => drop(lease),
-            (Err(_), lease) => std::mem::forget(lease),
-        }
-    }
 }
 
 /// A recorded sequence of launches; see [`crate::Device::capture`].
@@ -128,32 +60,6 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         self.driver.destroy_graph(self.graph);
-    }
-}
-
-/// A point of a stream.
-#[derive(Debug)]
-pub(crate) struct Mark {
-    driver: Arc<dyn Driver>,
-    event: u64,
-}
-
-impl Mark {
-    pub(crate) fn has_happened(&self) -> Result<bool, Error> {
-        self.driver.has_happened(self.event)
-    }
-
-    pub(crate) fn elapsed_ms(&self, since: &Mark) -> Result<f64, Error> {
-        match self.driver.device_id() == since.driver.device_id() {
-            true => self.driver.elapsed_ms(since.event, self.event),
-            false => Err(Error::other_device("elapsed_ms", self.driver.kind())),
-        }
-    }
-}
-
-impl Drop for Mark {
-    fn drop(&mut self) {
-        self.driver.destroy_event(self.event);
     }
 }
 
@@ -311,13 +217,7 @@ impl Gpu {
             0 => 0,
             bytes => self.take_memory(bytes)?,
         };
-        let memory = Memory {
-            driver: Arc::clone(&self.driver),
-            address,
-            bytes,
-            readers: Mutex::default(),
-            lease: None,
-        };
+        let memory = Memory::new(&self.driver, address, bytes);
         Ok(Buffer {
             store: Store::Gpu(memory),
         })
@@ -479,7 +379,7 @@ impl Gpu {
         args: &[Arg<'_>],
     ) -> Result<(), Error> {
         let kernel = kernels::find(kernel)?;
-        let mut values = kernel.values(args)?;
+        let mut values = arg::values(kernel, args)?;
         for (memory, is_written) in args.iter().filter_map(Arg::memory) {
             match memory {
                 Some(memory) if Arc::ptr_eq(&memory.driver, &self.driver) => {
