@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 use shardgraph_layers::{EmbeddingKind, HeadKind};
 
+use super::shaping::RewardRule;
 use crate::policy::{MAX_EMBED_DIM, MAX_LAYERS};
 use crate::problem::Problem;
 use crate::{AdjacencyScale, Error, PolicyConfig};
@@ -94,6 +95,9 @@ pub struct TrainConfig {
     pub learning_rate: f32,
     /// Discount factor.
     pub gamma: f32,
+    /// What a pick earns. Runs that were begun before there was a choice go on with the objective.
+    #[serde(default = "RewardRule::of_old_runs")]
+    pub reward: RewardRule,
     /// Rewards that a recomputed target sums before it bootstraps.
     pub n_step: u32,
     /// Where targets come from.
@@ -200,6 +204,7 @@ impl Default for TrainConfig {
             gradient_iterations: 1,
             learning_rate: 1e-3,
             gamma: 0.9,
+            reward: RewardRule::default(),
             n_step: 3,
             target: TargetRule::Recomputed,
             target_sync_steps: 100,
@@ -229,6 +234,7 @@ impl TrainConfig {
                 graphs: vec!["er:20:0.15".to_string()],
                 adjacency_scale: AdjacencyScale::One,
                 learning_rate: 1e-5,
+                reward: RewardRule::Objective,
                 n_step: 1,
                 target: TargetRule::Stored,
                 valid_steps: 0,

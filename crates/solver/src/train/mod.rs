@@ -15,6 +15,7 @@ mod kept;
 mod learn;
 mod memory;
 mod run;
+mod shaping;
 mod trainer;
 mod validation;
 
@@ -29,4 +30,5 @@ mod validation_tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
 pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};
+pub use shaping::RewardRule;
 pub use validation::Evaluation;

@@ -207,7 +207,10 @@ impl Trainer {
         let picks = self.choose(&episodes, ranks)?;
         let mut rewards = Vec::with_capacity(picks.len());
         for (episode, &pick) in episodes.iter_mut().zip(&picks) {
-            rewards.push(episode.pick(pick)?);
+            let (rule, problem) = (self.config.reward, self.problem);
+            let before = rule.potential(problem, episode);
+            let reward = f64::from(episode.pick(pick)?);
+            rewards.push((reward + rule.potential(problem, episode) - before) as f32);
         }
         let targets = self.stored_targets(&episodes, &rewards, ranks)?;
         let mut finished = Vec::new();
