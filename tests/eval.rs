@@ -284,11 +284,29 @@ fn wrong_tables_are_refused_with_their_line() {
 }
 
 #[test]
+fn bounds_that_are_proved_stand_beside_the_rows() {
+    // Reductions alone prove this optimum; the small cliques are searched for.
+    let text = run("eval er:5000:0.0003 --seed 2", &[]).ok().stdout;
+    assert!(text.contains("(proved here)"), "{text}");
+    let text = run("eval er:60:0.3 --problem clique", &[]).ok().stdout;
+    assert!(text.contains("(proved here)"), "{text}");
+    let text = run("eval er:250:0.15 --problem dominating-set", &[]).ok();
+    assert!(
+        text.stdout.contains("optimum unknown, at least "),
+        "{text:?}"
+    );
+    let text = run("eval er:250:0.15 --problem mis", &[]).ok().stdout;
+    assert!(text.contains("optimum unknown, at most "), "{text}");
+    let text = run("eval er:250:0.15 --problem mis --exact 0s", &[]).ok();
+    assert!(text.stdout.contains("optimum unknown\n"), "{text:?}");
+}
+
+#[test]
 fn the_picture_has_a_bar_a_row() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("rows.svg");
     let text = run("eval karate petersen --svg {}", &[&svg]).ok().stdout;
-    assert!(text.contains("all 2 graphs") && text.contains("optimum 14 (branch and bound)"));
+    assert!(text.contains("all 2 graphs") && text.contains("optimum 14 (proved here)"));
     let picture = fs::read_to_string(&svg).unwrap();
     assert_eq!(
         picture.matches("<rect").count(),

@@ -2,6 +2,7 @@
 
 mod optima;
 mod picture;
+mod reference;
 mod rows;
 pub(crate) mod score;
 
@@ -84,7 +85,8 @@ pub(crate) struct EvalArgs {
     /// Known optima
     #[arg(help_heading = "Method", long, value_name = "CSV")]
     optima: Option<PathBuf>,
-    /// Look for an optimum that no table has for so long; 0s: not at all [default: graphs of up to 200 nodes, 20000 branches]
+    /// Look for an optimum that no table has for so long; 0s: not at all [default: what reductions and bounds prove; graphs of up
+    /// to 200 nodes also 20000 branches]
     #[arg(help_heading = "Method", long, value_name = "DURATION", value_parser = duration::seconds)]
     exact: Option<f64>,
     /// Draw a picture: the rows by their distance from the optimum
@@ -123,6 +125,11 @@ struct OfGraph {
     load_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     optimum: Option<Optimum>,
+    /// Without an optimum: no answer is better than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<f64>,
+    #[serde(skip)]
+    sense: Sense,
     rows: Vec<Row>,
 }
 
@@ -288,18 +295,24 @@ fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<(OfGraph, anyhow::Resul
     } = loaded;
     let (nodes, edges) = (graph.n_nodes(), graph.n_edges());
     let made = job.rows(graph)?;
-    let optimum = optimum.or(made.exact);
+    let optimum = optimum.or(made.reference.optimum);
+    let bound = made.reference.bound;
     let mut rows = made.rows;
     let judged = score::judge(job.problem.sense, optimum.as_ref(), &mut rows);
+    let within = score::within(job.problem.sense, bound, &rows);
     let is_given = optimum
         .as_ref()
         .is_some_and(|known| known.source != "exact");
     let judged = judged.map_err(|why| contradiction(&origin.name, &why, is_given));
+    let within = within.map_err(|why| contradiction(&origin.name, &why, false));
+    let judged = judged.and(within);
     let of_graph = OfGraph {
         graph: origin.name,
         nodes,
         edges,
         load_seconds: origin.load_seconds,
+        sense: job.problem.sense,
+        bound: bound.filter(|_| optimum.is_none()),
         optimum,
         rows,
     };
@@ -311,7 +324,8 @@ fn contradiction(graph: &str, why: &str, is_given: bool) -> anyhow::Error {
     match is_given {
         true => BadInput(format!("{graph}: {why}: the table is wrong")).into(),
         false => {
-            let why = format!("{graph}: {why}: branch and bound is wrong, please report it");
+            let why =
+                format!("{graph}: {why}: the search for the optimum is wrong, please report it");
             shardgraph_solver::Error::from(ErrorKind::Verification(why)).into()
         }
     }
@@ -341,6 +355,16 @@ impl fmt::Display for Answer {
     }
 }
 
+impl OfGraph {
+    fn shown_bound(&self) -> String {
+        let side = match self.sense {
+            Sense::Minimise => "least",
+            Sense::Maximise => "most",
+        };
+        (self.bound).map_or_else(String::new, |bound| format!(", at {side} {bound}"))
+    }
+}
+
 impl fmt::Display for OfGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -350,7 +374,7 @@ impl fmt::Display for OfGraph {
         )?;
         match &self.optimum {
             Some(optimum) => writeln!(f, "  {optimum}")?,
-            None => writeln!(f, "  optimum unknown")?,
+            None => writeln!(f, "  optimum unknown{}", self.shown_bound())?,
         }
         writeln!(
             f,

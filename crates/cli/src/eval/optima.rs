@@ -27,7 +27,7 @@ impl fmt::Display for Optimum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if self.proved { "optimum" } else { "best known" };
         let from = match self.source {
-            "exact" => "branch and bound",
+            "exact" => "proved here",
             other => other,
         };
         write!(f, "{name} {} ({from})", self.value)

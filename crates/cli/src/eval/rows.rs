@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use shardgraph_classical::Budget;
 use shardgraph_classical::vertex_cover::{
-    Limits, Rules, SearchOptions, edge_greedy, improve, optimum, reduce_and_peel,
+    Rules, SearchOptions, edge_greedy, improve, reduce_and_peel,
 };
 use shardgraph_device::Timer;
 use shardgraph_environments::baselines::{degree_one_greedy, max_degree_greedy};
@@ -20,12 +20,8 @@ use shardgraph_solver::{
     solve_problem, solve_reduced,
 };
 
-use super::optima::Optimum;
+use super::reference::Reference;
 use super::score::cell;
-
-/// The largest graphs that an optimum is looked for unasked, and how far.
-const SMALL_NODES: u32 = 200;
-const SMALL_BRANCHES: u64 = 20_000;
 
 /// Whether a row needs the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -95,7 +91,7 @@ pub(super) struct Job {
 /// The rows of one graph.
 pub(super) struct Made {
     pub(super) rows: Vec<Row>,
-    pub(super) exact: Option<Optimum>,
+    pub(super) reference: Reference,
 }
 
 /// A graph, and its rows so far.
@@ -118,7 +114,7 @@ impl Job {
             false => work.others()?,
         }
         Ok(Made {
-            exact: self.exact_reference(&work.graph),
+            reference: Reference::of(self.problem, &work.graph, self.exact)?,
             rows: work.rows,
         })
     }
@@ -130,45 +126,6 @@ impl Job {
             false => solve,
         };
         way(adjacency, &self.policy, &self.options, &mut |_, _| ())
-    }
-
-    /// A smallest cover by branch and bound, or what is the same of a largest independent set.
-    fn exact_reference(&self, graph: &Graph) -> Option<Optimum> {
-        let is_cover = self.problem.name == MINIMUM_VERTEX_COVER.name;
-        let is_set = self.problem.name == MAXIMUM_INDEPENDENT_SET.name;
-        let is_small = graph.n_nodes() <= SMALL_NODES;
-        let is_wanted = self.exact.map_or(is_small, |seconds| seconds > 0.0);
-        if !(is_cover || is_set) || !is_wanted {
-            return None;
-        }
-        let timer = Timer::wall();
-        let (branches, clock) = match self.exact {
-            Some(_) => (
-                u64::MAX,
-                &(|| timer.elapsed_s()) as &(dyn Fn() -> f64 + Sync),
-            ),
-            None => (SMALL_BRANCHES, &(|| 0.0) as &(dyn Fn() -> f64 + Sync)),
-        };
-        let limits = Limits {
-            branches,
-            ..Limits::default()
-        };
-        let watch = Budget {
-            clock,
-            time_limit: self.exact,
-            ..Budget::unlimited()
-        };
-        let n_cover = optimum(graph, &limits, &watch)?.len();
-        let value = if is_cover {
-            n_cover
-        } else {
-            graph.n_nodes() as usize - n_cover
-        };
-        Some(Optimum {
-            value: value as f64,
-            proved: true,
-            source: "exact",
-        })
     }
 }
 

@@ -53,6 +53,24 @@ pub(super) fn judge(
     judged
 }
 
+/// An error where a row is better than a bound that was proved here.
+pub(super) fn within(sense: Sense, bound: Option<f64>, rows: &[Row]) -> Result<(), String> {
+    let Some(bound) = bound else {
+        return Ok(());
+    };
+    match rows
+        .iter()
+        .find(|row| is_better(sense, row.objective, bound))
+    {
+        None => Ok(()),
+        Some(row) => Err(format!(
+            "{} found {}, which was checked, so {bound} is no bound",
+            row.name,
+            row.objective.value()
+        )),
+    }
+}
+
 /// Whether an answer is better than another value. Counts are exact; weights are equal within rounding.
 pub(crate) fn is_better(sense: Sense, found: Objective, optimum: f64) -> bool {
     let slack = match found {
@@ -183,6 +201,10 @@ mod tests {
         assert!(judge(Sense::Minimise, Some(&optimum(13.0, false)), &mut rows()).is_ok());
         assert!(judge(Sense::Maximise, Some(&optimum(13.0, true)), &mut rows()).is_err());
         assert!(judge(Sense::Maximise, Some(&optimum(20.0, true)), &mut rows()).is_ok());
+        let error = within(Sense::Minimise, Some(13.0), &rows()).unwrap_err();
+        assert!(error.contains("rl found 12"), "{error}");
+        assert!(within(Sense::Minimise, Some(12.0), &rows()).is_ok());
+        assert!(within(Sense::Minimise, None, &rows()).is_ok());
     }
 
     #[test]
@@ -195,6 +217,8 @@ mod tests {
                 nodes: 1,
                 edges: 0,
                 load_seconds: 0.0,
+                sense: Sense::Minimise,
+                bound: None,
                 optimum: Some(optimum(value, true)),
                 rows,
             }
