@@ -1,42 +1,68 @@
 //! An agent with trained weights, whichever algorithm they come of.
 
+use std::fmt;
 use std::path::Path;
 
-use shardgraph_device::Device;
+use shardgraph_random::KeyedRng;
 
 use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::DqnAgent;
 use crate::error::Error;
+use crate::observations::{ActionBuffer, Seen};
 use crate::policy_agent::PolicyAgent;
+use crate::run::RunOptions;
 use crate::weights::hash_of;
 
 /// What every agent can do: take weights, and act as well as it can.
 ///
 /// ```
-/// use shardgraph_agents::{AgentConfig, Evaluation};
-/// use shardgraph_device::Device;
+/// use shardgraph_agents::{AgentConfig, Choice, Evaluation, RunOptions};
 ///
 /// for name in ["cartpole-dqn", "cartpole-impala"] {
-///     let mut agent = AgentConfig::named(name).unwrap().agent(&Device::host())?;
-///     let untrained = Evaluation::play(agent.as_mut(), 20, 1)?;
+///     let config = AgentConfig::named(name).unwrap();
+///     let options = RunOptions::default();
+///     let mut agent = config.agent(&options)?;
+///     let environments = options.environments_of(&config)?;
+///     let untrained = Evaluation::play(agent.as_mut(), &environments, (20, Choice::Greedy), 1)?;
 ///     assert!(untrained.mean_return() < 200.0);
 /// }
 /// # Ok::<(), shardgraph_agents::Error>(())
 /// ```
-pub trait Agent {
+pub trait Agent: fmt::Debug {
     /// Gets ready for the first steps of episodes in so many environments; what it remembers of others is forgotten.
     ///
     /// # Errors
     /// When there are none and the agent has a policy, or the device refuses.
     fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error>;
 
-    /// The best action for each observation, into `actions`: the one of the largest value, or the likeliest one; the first of several.
+    /// The best action for each observation, into `actions`: of those that may be taken the one of the largest value, or the likeliest
+    /// one; the first of several.
     ///
     /// # Shapes
-    /// `observations` holds a row for each environment, as many as [`Agent::begin_episodes`] was told.
+    /// What is seen holds a row for each environment, as many as [`Agent::begin_episodes`] was told.
     /// # Errors
-    /// When they have another length, one is not finite, or the weights give numbers that are not.
-    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error>;
+    /// When it has another length, an observation is not finite, or the weights give numbers that are not.
+    fn act_greedily(&mut self, seen: Seen<'_>, actions: &mut ActionBuffer) -> Result<(), Error>;
+
+    /// An action for each observation as training takes it at its end: drawn by the policy, or the best one but for some random ones.
+    ///
+    /// # Shapes
+    /// As [`Agent::act_greedily`].
+    /// # Errors
+    /// As [`Agent::act_greedily`].
+    fn act_sampled(
+        &mut self,
+        seen: Seen<'_>,
+        stream: &mut KeyedRng,
+        actions: &mut ActionBuffer,
+    ) -> Result<(), Error>;
+
+    /// Says that the episode of one environment has ended: its next observation is the first of another one, and nothing of before is
+    /// remembered there. The others go on.
+    ///
+    /// # Errors
+    /// When there is no such environment among those that [`Agent::begin_episodes`] was told of.
+    fn end_episode(&mut self, environment: usize) -> Result<(), Error>;
 
     /// The trained weights, one parameter behind the other.
     fn weights(&self) -> &[f32];
@@ -73,23 +99,12 @@ impl AgentConfig {
     /// When a setting cannot be right, or the device refuses.
     ///
     /// An example is at [`Agent`].
-    pub fn agent(&self, device: &Device) -> Result<Box<dyn Agent>, Error> {
+    pub fn agent(&self, options: &RunOptions) -> Result<Box<dyn Agent>, Error> {
         Ok(match &self.algorithm {
-            Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(self, device)?),
-            Algorithm::Impala(_) | Algorithm::Reinforce(_) => {
-                Box::new(PolicyAgent::of_config(self, device)?)
+            Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(self, options)?),
+            Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => {
+                Box::new(PolicyAgent::of_config(self, options)?)
             }
         })
     }
-}
-
-/// The first of the largest values.
-pub(crate) fn first_best(values: &[f32]) -> u32 {
-    let mut best = 0;
-    for (action, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = action;
-        }
-    }
-    best as u32
 }

@@ -77,7 +77,7 @@ impl RunState {
         }
         // DQN counts by environment; the others, whose environments are elsewhere, count whole episodes.
         let n = match state.config.algorithm {
-            Algorithm::Dqn(_) => state.config.environment.n_environments(),
+            Algorithm::Dqn(_) => state.config.environment.n_environments,
             _ => 1,
         };
         state.episodes = state.episodes.of_environments(n)?;

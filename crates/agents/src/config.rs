@@ -1,19 +1,20 @@
 //! The settings of a training run, as TOML or JSON: everything that decides what is computed. The device, the number of ranks and
 //! the folder are not among them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, QNetworkShape};
-use shardgraph_environments::space::Space;
-use shardgraph_environments::{Autoreset, CartPole, CartPoles};
 use shardgraph_storage::{hash, utf8_text};
 
 use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
 use crate::error::{Error, ErrorKind};
 use crate::impala::ImpalaConfig;
+use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
+use crate::run_environments::{Environments, Spaces};
 use crate::settings_text::{self, Form, Mistake};
 
 /// The version of the settings that this program reads and writes.
@@ -78,14 +79,16 @@ fn hundred_thousand() -> u64 {
 
 /// Environments side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
-pub enum EnvironmentConfig {
-    /// Carts with poles: `shardgraph_environments::CartPoles`.
-    CartPole {
-        /// How many take their steps together; 1 by default.
-        #[serde(default = "one")]
-        n_environments: usize,
-    },
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentConfig {
+    /// One of those that come with the program, or what a caller calls his own ([`Environments`]).
+    pub name: String,
+    /// How many take their steps together; 1 by default.
+    #[serde(default = "one")]
+    pub n_environments: usize,
+    /// Options of the environment; none by default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
 }
 
 fn one() -> usize {
@@ -102,22 +105,20 @@ pub enum Algorithm {
     Apex(ApexConfig),
     /// An actor-critic with a learner and actors.
     Impala(ImpalaConfig),
+    /// Proximal policy optimisation.
+    Ppo(PpoConfig),
     /// Policy gradient from whole episodes.
     Reinforce(ReinforceConfig),
 }
 
 impl EnvironmentConfig {
-    /// Its name in settings.
-    pub fn name(&self) -> &'static str {
-        match self {
-            EnvironmentConfig::CartPole { .. } => "cartpole",
+    /// So many of one of those that come with the program, with their default options.
+    pub fn named(name: &str, n_environments: usize) -> EnvironmentConfig {
+        EnvironmentConfig {
+            name: name.to_owned(),
+            n_environments,
+            options: BTreeMap::new(),
         }
-    }
-
-    /// How many take their steps together, in each actor where there are actors.
-    pub fn n_environments(&self) -> usize {
-        let EnvironmentConfig::CartPole { n_environments } = self;
-        *n_environments
     }
 }
 
@@ -128,6 +129,7 @@ impl Algorithm {
             Algorithm::Dqn(_) => "dqn",
             Algorithm::Apex(_) => "apex",
             Algorithm::Impala(_) => "impala",
+            Algorithm::Ppo(_) => "ppo",
             Algorithm::Reinforce(_) => "reinforce",
         }
     }
@@ -156,6 +158,14 @@ impl Algorithm {
         }
     }
 
+    /// The settings of PPO.
+    pub(crate) fn ppo(&self) -> Result<&PpoConfig, Error> {
+        match self {
+            Algorithm::Ppo(ppo) => Ok(ppo),
+            other => Err(other.is_not("ppo")),
+        }
+    }
+
     /// The settings of REINFORCE.
     pub(crate) fn reinforce(&self) -> Result<&ReinforceConfig, Error> {
         match self {
@@ -174,12 +184,6 @@ impl Algorithm {
         }
         .into()
     }
-}
-
-/// The spaces of observations and actions of carts with poles.
-pub(crate) fn cart_pole_spaces() -> Result<(Space, Space), Error> {
-    let carts = CartPoles::new(1, Autoreset::SameStep)?;
-    Ok((carts.observation_space(), carts.action_space()))
 }
 
 /// What every version of the settings has.
@@ -238,11 +242,19 @@ impl AgentConfig {
         Ok(hash(text.as_bytes()))
     }
 
-    /// Refuses settings that cannot be right.
+    /// Refuses settings that cannot be right, for the environment of their name.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_on(&Environments::named(&self.environment)?)
+    }
+
+    /// As [`AgentConfig::check`], for a caller's own environments.
+    ///
+    /// # Errors
+    /// As [`AgentConfig::check`].
+    pub fn check_on(&self, environments: &Environments) -> Result<(), Error> {
         let version = self.schema_version;
         Version {
             schema_version: version,
@@ -250,7 +262,7 @@ impl AgentConfig {
         .check()?;
         Rule::at_least_1("steps", self.steps).check()?;
         Rule::at_least_1("checkpoint_steps", self.checkpoint_steps).check()?;
-        let EnvironmentConfig::CartPole { n_environments } = self.environment;
+        let n_environments = self.environment.n_environments;
         Rule {
             field: "environment.n_environments",
             holds: (1..=1 << 20).contains(&n_environments),
@@ -258,11 +270,13 @@ impl AgentConfig {
             given: n_environments.to_string(),
         }
         .check()?;
+        let widths = Widths::of(environments.spaces());
         match &self.algorithm {
-            Algorithm::Dqn(dqn) => dqn.check(n_environments),
-            Algorithm::Apex(apex) => apex.check(n_environments),
-            Algorithm::Impala(impala) => impala.check(n_environments),
-            Algorithm::Reinforce(reinforce) => reinforce.check(),
+            Algorithm::Dqn(dqn) => dqn.check(n_environments, widths),
+            Algorithm::Apex(apex) => apex.check(n_environments, widths),
+            Algorithm::Impala(impala) => impala.check(n_environments, widths),
+            Algorithm::Ppo(ppo) => ppo.check(n_environments, widths),
+            Algorithm::Reinforce(reinforce) => reinforce.check(widths),
         }
     }
 }
@@ -302,13 +316,30 @@ pub(crate) fn n_weights_of_layers(n_inputs: u64, widths: &[usize]) -> u64 {
     n_weights
 }
 
-/// Weights and biases of a policy with its values on carts with poles; 0 where a width is 0.
-pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape) -> u64 {
-    let n_features = shape
-        .hidden
-        .last()
-        .map_or(N_FEATURES as u64, |&width| width as u64);
-    let torso = n_weights_of_layers(N_FEATURES as u64, &shape.hidden);
+/// What the widths of a network's first and last layers are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Widths {
+    /// Floats of an observation.
+    pub n_features: usize,
+    /// Columns of what is said of actions: their number, where they are discrete.
+    pub n_actions: usize,
+}
+
+impl Widths {
+    /// Of these spaces.
+    pub fn of(spaces: &Spaces) -> Widths {
+        Widths {
+            n_features: spaces.n_features(),
+            n_actions: spaces.n_action_columns(),
+        }
+    }
+}
+
+/// Weights and biases of a policy with its values; 0 where a width is 0.
+pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape, widths: Widths) -> u64 {
+    let (n_inputs, n_actions) = (widths.n_features as u64, widths.n_actions as u64);
+    let n_features = shape.hidden.last().map_or(n_inputs, |&width| width as u64);
+    let torso = n_weights_of_layers(n_inputs, &shape.hidden);
     let (core, n_outputs) = match shape.lstm.map(|n_hidden| n_hidden as u64) {
         None => (0, n_features),
         Some(n_hidden) => {
@@ -322,17 +353,17 @@ pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape) -> u64 {
     if shape.hidden.contains(&0) || shape.lstm == Some(0) {
         return 0;
     }
-    let heads = n_outputs.saturating_add(1).saturating_mul(N_ACTIONS + 1);
+    let heads = n_outputs
+        .saturating_add(1)
+        .saturating_mul(n_actions.saturating_add(1));
     torso.saturating_add(core).saturating_add(heads)
 }
 
-/// Weights and biases of a Q-network on carts with poles; 0 where a width is 0.
-pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
-    let n_features = shape
-        .hidden
-        .last()
-        .map_or(N_FEATURES as u64, |&width| width as u64);
-    let torso = n_weights_of_layers(N_FEATURES as u64, &shape.hidden);
+/// Weights and biases of a Q-network; 0 where a width is 0.
+pub(crate) fn n_weights_of_values(shape: &QNetworkShape, widths: Widths) -> u64 {
+    let (n_inputs, n_actions) = (widths.n_features as u64, widths.n_actions as u64);
+    let n_features = shape.hidden.last().map_or(n_inputs, |&width| width as u64);
+    let torso = n_weights_of_layers(n_inputs, &shape.hidden);
     let streams = shape.dueling.iter().flatten();
     if shape.hidden.iter().chain(streams).any(|&width| width == 0) {
         return 0;
@@ -344,16 +375,11 @@ pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
         n_weights_of_layers(n_features, widths).saturating_add(head)
     };
     let heads = match shape.dueling {
-        None => stream(N_ACTIONS),
-        Some(_) => stream(N_ACTIONS).saturating_add(stream(1)),
+        None => stream(n_actions),
+        Some(_) => stream(n_actions).saturating_add(stream(1)),
     };
     torso.saturating_add(heads)
 }
-
-/// Numbers of an observation of a cart with a pole.
-pub(crate) const N_FEATURES: usize = CartPole::OBSERVATION_LIMITS.len();
-/// Its actions.
-const N_ACTIONS: u64 = 2;
 
 /// An error of a part of the settings, with its name.
 pub(crate) fn setting<T>(

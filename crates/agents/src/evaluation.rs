@@ -1,15 +1,26 @@
-//! Greedy episodes: what an agent's weights are worth.
+//! Episodes of an agent that learns no more: what its weights are worth.
 
-use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_random::KeyedRng;
 
 use crate::agent::Agent;
 use crate::error::{Error, ErrorKind};
+use crate::observations::{ActionBuffer, Seen};
+use crate::run_environments::Environments;
 
 /// More episodes than this at a time are a mistake.
 const MAX_EPISODES: usize = 100_000;
 
-/// What greedy episodes gave.
+/// By what rule an agent takes its actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The action that it values most or finds likeliest: [`Agent::act_greedily`].
+    #[default]
+    Greedy,
+    /// As training takes them at its end: [`Agent::act_sampled`].
+    Sampled,
+}
+
+/// What episodes gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// The return of each episode.
@@ -19,23 +30,28 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Plays `n_episodes` greedy episodes of cart and pole side by side, with the action that the agent values most or finds likeliest. Their
-    /// first states come from a stream of `seed` that no training run uses.
+    /// Plays `n_episodes` episodes side by side, with actions by `choice`. Their first states come from a stream of `seed` that no training
+    /// run uses.
     ///
     /// # Errors
     /// When there are no episodes or more than 100 000, or the agent's values or logits are not finite.
     ///
     /// ```
-    /// use shardgraph_agents::{AgentConfig, DqnTrainer, Evaluation};
-    /// use shardgraph_device::Device;
+    /// use shardgraph_agents::{AgentConfig, Choice, DqnTrainer, Evaluation, RunOptions};
     ///
-    /// let config = AgentConfig::named("cartpole-dqn").unwrap();
-    /// let mut trainer = DqnTrainer::new(&config, &Device::host())?;
-    /// let untrained = Evaluation::play(trainer.agent_mut(), 20, 1)?;
+    /// let (config, options) = (AgentConfig::named("cartpole-dqn").unwrap(), RunOptions::default());
+    /// let mut trainer = DqnTrainer::new(&config, &options)?;
+    /// let environments = options.environments_of(&config)?;
+    /// let untrained = Evaluation::play(trainer.agent_mut(), &environments, (20, Choice::Greedy), 1)?;
     /// assert!(untrained.mean_return() < 100.0);
     /// # Ok::<(), shardgraph_agents::Error>(())
     /// ```
-    pub fn play(agent: &mut dyn Agent, n_episodes: usize, seed: u64) -> Result<Evaluation, Error> {
+    pub fn play(
+        agent: &mut dyn Agent,
+        environments: &Environments,
+        (n_episodes, choice): (usize, Choice),
+        seed: u64,
+    ) -> Result<Evaluation, Error> {
         if !(1..=MAX_EPISODES).contains(&n_episodes) {
             return Err(ErrorKind::Mismatch {
                 component: "Evaluation",
@@ -46,23 +62,31 @@ impl Evaluation {
             }
             .into());
         }
-        let mut carts = CartPoles::new(n_episodes, Autoreset::SameStep)?;
-        carts.reset(KeyedRng::new(seed, "evaluation", 0).next_u64());
+        let mut vector = environments.vector(n_episodes)?;
+        vector.reset(KeyedRng::new(seed, "evaluation", 0).next_u64());
         agent.begin_episodes(n_episodes)?;
         let mut evaluation = Evaluation {
             returns: vec![0.0; n_episodes],
             n_steps: 0,
         };
         let mut is_over = vec![false; n_episodes];
-        let mut actions = Vec::with_capacity(n_episodes);
+        let (mut actions, mut t) = (ActionBuffer::default(), 0);
         while is_over.contains(&false) {
-            agent.act_greedily(carts.observations().as_flattened(), &mut actions)?;
-            let step = carts.step(&actions)?;
+            let seen = Seen::of(vector.as_ref());
+            match choice {
+                Choice::Greedy => agent.act_greedily(seen, &mut actions)?,
+                Choice::Sampled => {
+                    let mut stream = KeyedRng::new(seed, "evaluation actions", t);
+                    agent.act_sampled(seen, &mut stream, &mut actions)?;
+                }
+            }
+            let step = vector.step(actions.actions())?;
             for (idx, is_over) in is_over.iter_mut().enumerate().filter(|(_, over)| !**over) {
                 evaluation.returns[idx] += step.rewards[idx];
                 evaluation.n_steps += 1;
                 *is_over = step.ended(idx);
             }
+            t += 1;
         }
         Ok(evaluation)
     }

@@ -1,57 +1,78 @@
-//! Carts with poles that an agent with action values steps, and the transitions that come of it.
+//! Environments that an agent with action values steps, and the transitions that come of it.
 
-use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_environments::{Actions, VectorEnvironment};
 use shardgraph_job::Tensors;
 use shardgraph_replay::{Ending, LeafRef, NStepAssembler, NStepTransition};
 
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
+use crate::observations::Seen;
+use crate::run_environments::{Environments, final_observation};
 
-/// Where a transition starts: what was seen, and what was done.
-type Start = ([f32; 4], u32);
+/// Where a transition starts: the slot of what was seen, and what was done.
+type Start = (u32, u32);
 
-/// Carts side by side, and the steps of each that wait for the rest of their n rewards.
+/// Takes a transition, as the cells of its layout.
+pub(crate) type Insert<'a> = dyn FnMut(&[LeafRef<'_>]) -> Result<(), Error> + 'a;
+
+/// Environments side by side, and the steps of each that wait for the rest of their n rewards.
 #[derive(Debug)]
 pub(crate) struct Experience {
-    carts: CartPoles,
+    vector: Box<dyn VectorEnvironment>,
     folders: Vec<NStepAssembler<Start>>,
     episodes: EpisodeStatistics,
-    /// What was seen before the last step.
-    seen: Vec<[f32; 4]>,
+    /// What was seen before the last n steps: of each environment n rows, used in turn.
+    seen: Vec<f32>,
+    n_slots: u32,
+    /// The row of each environment that the next step uses.
+    slots: Vec<u32>,
+    /// Floats of an observation.
+    width: usize,
+    n_actions: usize,
+    has_mask: bool,
+    /// Of the next observation's state.
+    next_mask: Vec<u8>,
     folded: Vec<NStepTransition<Start>>,
 }
 
 impl Experience {
     /// Of episodes that begin in states of `seed`, with returns over `n_step` rewards at the discount `gamma`.
     pub(crate) fn new(
-        n_environments: usize,
+        (environments, n_environments): (&Environments, usize),
         (n_step, gamma): (u32, f32),
         seed: u64,
     ) -> Result<Experience, Error> {
-        let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        carts.reset(seed);
+        let mut vector = environments.vector(n_environments)?;
+        vector.reset(seed);
+        let width = environments.spaces().n_features();
         Ok(Experience {
-            carts,
+            vector,
             folders: vec![NStepAssembler::new(n_step, gamma); n_environments],
             episodes: EpisodeStatistics::new(n_environments),
-            seen: vec![[0.0; 4]; n_environments],
+            seen: vec![0.0; n_environments * n_step as usize * width],
+            n_slots: n_step,
+            slots: vec![0; n_environments],
+            width,
+            n_actions: environments.spaces().n_actions()?,
+            has_mask: environments.spaces().has_mask(),
+            next_mask: Vec::new(),
             folded: Vec::new(),
         })
     }
 
     /// Begins new episodes, in states of another seed; to be called before the first step only.
     pub(crate) fn begin_anew(&mut self, seed: u64) {
-        self.carts.reset(seed);
+        self.vector.reset(seed);
     }
 
-    /// What is seen now, a row for each cart.
-    pub(crate) fn observations(&self) -> &[f32] {
-        self.carts.observations().as_flattened()
+    /// What is seen now.
+    pub(crate) fn seen(&self) -> Seen<'_> {
+        Seen::of(self.vector.as_ref())
     }
 
-    /// The number of carts.
+    /// The number of environments.
     pub(crate) fn len(&self) -> usize {
-        self.carts.len()
+        self.slots.len()
     }
 
     /// Returns of the episodes so far.
@@ -59,19 +80,23 @@ impl Experience {
         &self.episodes
     }
 
-    /// A step in every cart. Each transition that it completes goes to `insert`, as the cells of
-    /// [`transition_layout`](crate::transition_layout), and each episode that it ends to `ended`.
+    /// A step in every environment. Each transition that it completes goes to `insert`, as the cells of the environments' layout, and each
+    /// episode that it ends to `ended`.
     pub(crate) fn step(
         &mut self,
         actions: &[u32],
-        insert: &mut dyn FnMut(&[LeafRef<'_>; 5]) -> Result<(), Error>,
+        insert: &mut Insert<'_>,
         ended: &mut Vec<Episode>,
     ) -> Result<(), Error> {
-        self.seen.copy_from_slice(self.carts.observations());
-        self.carts.step(actions)?;
+        let seen = self.vector.observations().chunks_exact(self.width);
+        for (idx, seen) in seen.enumerate() {
+            let row = self.row(idx, self.slots[idx]);
+            self.seen[row..row + self.width].copy_from_slice(seen);
+        }
+        self.vector.step(Actions::Discrete(actions))?;
         for (idx, &action) in actions.iter().enumerate() {
             self.remember(idx, action, insert)?;
-            let step = self.carts.last_step();
+            let step = self.vector.last_step();
             let episode = self
                 .episodes
                 .record(idx, step.rewards[idx], step.ended(idx));
@@ -80,49 +105,88 @@ impl Experience {
         Ok(())
     }
 
-    /// Gives away what the last step of one cart completed.
-    fn remember(
-        &mut self,
-        idx: usize,
-        action: u32,
-        insert: &mut dyn FnMut(&[LeafRef<'_>; 5]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let step = self.carts.last_step();
+    /// Where a row of `seen` begins.
+    fn row(&self, idx: usize, slot: u32) -> usize {
+        (idx * self.n_slots as usize + slot as usize) * self.width
+    }
+
+    /// Gives away what the last step of one environment completed.
+    fn remember(&mut self, idx: usize, action: u32, insert: &mut Insert<'_>) -> Result<(), Error> {
+        let step = self.vector.last_step();
         let ending = match (step.terminated[idx], step.truncated[idx]) {
             (true, _) => Some(Ending::Terminated),
             (false, true) => Some(Ending::Truncated),
             (false, false) => None,
         };
         self.folded.clear();
-        let start = (self.seen[idx], action);
-        self.folders[idx].push(start, step.rewards[idx], ending, &mut self.folded);
-        // The carts begin the next episode within the step that ended one: its first observation is not what this one led to.
-        let next = self.carts.final_observation(idx);
-        let next = next.unwrap_or(&self.carts.observations()[idx]);
+        let slot = self.slots[idx];
+        self.folders[idx].push((slot, action), step.rewards[idx], ending, &mut self.folded);
+        self.slots[idx] = (slot + 1) % self.n_slots;
+        if self.folded.is_empty() {
+            return Ok(());
+        }
+        self.set_next_mask(idx, ending)?;
+        // The next episode begins within the step that ended one: its first observation is not what this one led to.
+        let vector = self.vector.as_ref();
+        let next = match ending {
+            Some(_) => final_observation(vector, idx)?,
+            None => &vector.observations()[idx * self.width..][..self.width],
+        };
         for folded in &self.folded {
-            let (observation, action) = &folded.start;
-            insert(&[
-                LeafRef::F32(observation),
-                LeafRef::U32(&[*action]),
+            let (slot, action) = folded.start;
+            let row = self.row(idx, slot);
+            let cells = [
+                LeafRef::F32(&self.seen[row..row + self.width]),
+                LeafRef::U32(&[action]),
                 LeafRef::F32(&[folded.reward_sum]),
                 LeafRef::F32(next),
                 LeafRef::F32(&[folded.discount]),
-            ])?;
+                LeafRef::U8(&self.next_mask),
+            ];
+            insert(&cells[..5 + usize::from(self.has_mask)])?;
         }
+        Ok(())
+    }
+
+    /// The actions that the state after the last step allows; all where nothing comes after it.
+    fn set_next_mask(&mut self, idx: usize, ending: Option<Ending>) -> Result<(), Error> {
+        if !self.has_mask {
+            return Ok(());
+        }
+        let vector = self.vector.as_ref();
+        self.next_mask.clear();
+        let flags = match ending {
+            Some(Ending::Terminated) => {
+                self.next_mask.resize(self.n_actions, 1);
+                return Ok(());
+            }
+            None => vector
+                .action_mask()
+                .map(|mask| &mask[idx * self.n_actions..][..self.n_actions]),
+            Some(_) => vector.final_action_mask(idx),
+        };
+        let flags = flags.ok_or_else(|| {
+            Error::input(format!(
+                "VectorEnvironment::final_action_mask: environment {idx} has masks, and a limit \
+                 stopped its episode: expected the mask of its last state, given none"
+            ))
+        })?;
+        self.next_mask.extend(flags.iter().copied().map(u8::from));
         Ok(())
     }
 
     /// What of it goes into a checkpoint beside the returns.
     pub(crate) fn to_parts(&self) -> Parts {
         let mut parts = Parts {
-            environments: self.carts.to_bytes(),
+            environments: self.vector.to_bytes(),
             ..Parts::default()
         };
-        for folder in &self.folders {
+        for (idx, folder) in self.folders.iter().enumerate() {
             parts.n.push(folder.pending().count() as u32);
-            for ((observation, action), reward) in folder.pending() {
-                parts.observations.extend(observation);
-                parts.actions.push(*action);
+            for (&(slot, action), reward) in folder.pending() {
+                let row = self.row(idx, slot);
+                parts.observations.extend(&self.seen[row..row + self.width]);
+                parts.actions.push(action);
                 parts.rewards.push(reward);
             }
         }
@@ -137,16 +201,40 @@ impl Experience {
         episodes: EpisodeStatistics,
     ) -> Result<(), Error> {
         self.episodes = episodes.of_environments(self.len())?;
-        self.carts.restore(state.u8s(environments)?)?;
-        Parts::from_tensors(state)?.push_into(&mut self.folders)
+        self.vector.restore(state.u8s(environments)?)?;
+        self.take(&Parts::from_tensors(state)?)
+    }
+
+    /// Takes over the steps that wait.
+    fn take(&mut self, parts: &Parts) -> Result<(), Error> {
+        parts.check(self.len(), self.width)?;
+        let observations = parts.observations.chunks_exact(self.width);
+        let steps = parts.actions.iter().zip(&parts.rewards).zip(observations);
+        let mut steps = steps;
+        for (idx, &n) in parts.n.iter().enumerate() {
+            let mut completed = Vec::new();
+            for ((&action, &reward), seen) in steps.by_ref().take(n as usize) {
+                let slot = self.slots[idx];
+                let row = self.row(idx, slot);
+                self.seen[row..row + self.width].copy_from_slice(seen);
+                self.folders[idx].push((slot, action), reward, None, &mut completed);
+                self.slots[idx] = (slot + 1) % self.n_slots;
+            }
+            if !completed.is_empty() {
+                return Err(Error::input(
+                    "more steps wait for their rewards than a return has",
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
-/// The carts' motion, and the steps that wait for the rest of their rewards, cart by cart.
+/// The environments' state, and the steps that wait for the rest of their rewards, environment by environment.
 #[derive(Default)]
 pub(crate) struct Parts {
     environments: Vec<u8>,
-    /// How many wait, by cart.
+    /// How many wait, by environment.
     n: Vec<u32>,
     observations: Vec<f32>,
     actions: Vec<u32>,
@@ -154,7 +242,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Adds them, the motion under the name `environments`.
+    /// Adds them, the state under the name `environments`.
     pub(crate) fn add_to<'a>(
         &'a self,
         environments: &str,
@@ -177,32 +265,19 @@ impl Parts {
         })
     }
 
-    fn push_into(&self, folders: &mut [NStepAssembler<Start>]) -> Result<(), Error> {
-        let (observations, rest) = self.observations.as_chunks::<4>();
+    fn check(&self, n_environments: usize, width: usize) -> Result<(), Error> {
         let n_steps = self.n.iter().map(|&n| n as usize).sum::<usize>();
-        let lengths = [observations.len(), self.actions.len(), self.rewards.len()];
-        if self.n.len() != folders.len() || lengths != [n_steps; 3] || !rest.is_empty() {
-            return Err(Error::input(
-                "the steps that wait for their rewards do not fit the environments",
-            ));
+        let lengths = [
+            self.observations.len(),
+            self.actions.len() * width,
+            self.rewards.len() * width,
+        ];
+        if self.n.len() == n_environments && lengths == [n_steps * width; 3] {
+            return Ok(());
         }
-        let starts = observations
-            .iter()
-            .copied()
-            .zip(self.actions.iter().copied());
-        let mut steps = starts.zip(self.rewards.iter().copied());
-        for (folder, &n) in folders.iter_mut().zip(&self.n) {
-            let mut completed = Vec::new();
-            for (start, reward) in steps.by_ref().take(n as usize) {
-                folder.push(start, reward, None, &mut completed);
-            }
-            if !completed.is_empty() {
-                return Err(Error::input(
-                    "more steps wait for their rewards than a return has",
-                ));
-            }
-        }
-        Ok(())
+        Err(Error::input(
+            "the steps that wait for their rewards do not fit the environments",
+        ))
     }
 }
 
@@ -210,7 +285,10 @@ impl Parts {
 pub(crate) mod tests {
     #![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
+    use shardgraph_environments::{Autoreset, CartPoles};
+
     use super::*;
+    use crate::testing::cartpole;
 
     /// A transition as a memory gets it.
     #[derive(Debug, PartialEq)]
@@ -224,7 +302,7 @@ pub(crate) mod tests {
 
     fn step(experience: &mut Experience, actions: &[u32]) -> (Vec<Stored>, Vec<Episode>) {
         let (mut stored, mut ended) = (Vec::new(), Vec::new());
-        let mut insert = |cells: &[LeafRef<'_>; 5]| {
+        let mut insert = |cells: &[LeafRef<'_>]| {
             let [
                 LeafRef::F32(observation),
                 LeafRef::U32([action]),
@@ -249,7 +327,7 @@ pub(crate) mod tests {
     }
 
     /// Carts that a limit stops at their next step: after the header of 12 bytes, 52 a cart, there is at 44 of each the number of its steps.
-    pub(crate) fn put_before_the_limit(carts: &mut CartPoles, idx: usize) {
+    pub(crate) fn put_before_the_limit(carts: &mut dyn VectorEnvironment, idx: usize) {
         let mut bytes = carts.to_bytes();
         let at = 12 + 52 * idx + 44;
         bytes[at..at + 4].copy_from_slice(&499u32.to_le_bytes());
@@ -260,13 +338,13 @@ pub(crate) mod tests {
     #[test]
     fn a_limit_leaves_the_discount_and_the_last_observation_of_its_own_episode() {
         for n_step in [1u32, 2, 3, 5] {
-            let mut experience = Experience::new(2, (n_step, 0.5), 9).unwrap();
+            let mut experience = Experience::new((&cartpole(), 2), (n_step, 0.5), 9).unwrap();
             let mut twins = CartPoles::new(2, Autoreset::SameStep).unwrap();
             twins.reset(9);
             let (mut seen, mut stored) = (Vec::new(), Vec::new());
             for actions in [[0, 1], [1, 0], [0, 1]] {
                 if seen.len() == 2 {
-                    put_before_the_limit(&mut experience.carts, 1);
+                    put_before_the_limit(experience.vector.as_mut(), 1);
                 }
                 seen.push((twins.observations()[1].to_vec(), actions[1]));
                 let (own, ended) = step(&mut experience, &actions);
@@ -291,13 +369,17 @@ pub(crate) mod tests {
                 assert_eq!(of, &expected, "{n_step}");
             }
             assert_eq!(stored.len(), 3, "{n_step}");
-            assert_ne!(experience.observations()[4..], last[..], "a new episode");
+            assert_ne!(
+                experience.seen().observations[4..],
+                last[..],
+                "a new episode"
+            );
         }
     }
 
     #[test]
     fn a_fall_leaves_no_discount() {
-        let mut experience = Experience::new(1, (3, 0.5), 9).unwrap();
+        let mut experience = Experience::new((&cartpole(), 1), (3, 0.5), 9).unwrap();
         let (mut n_steps, mut twin) = (0, CartPoles::new(1, Autoreset::Disabled).unwrap());
         twin.reset(9);
         let stored = loop {
@@ -321,11 +403,11 @@ pub(crate) mod tests {
 
     #[test]
     fn parts_of_other_environments_are_refused() {
-        let experience = Experience::new(2, (3, 0.5), 9).unwrap();
+        let experience = Experience::new((&cartpole(), 2), (3, 0.5), 9).unwrap();
         let parts = experience.to_parts();
         let mut tensors = Tensors::new();
         parts.add_to("environments", &mut tensors).unwrap();
-        let mut other = Experience::new(3, (3, 0.5), 9).unwrap();
+        let mut other = Experience::new((&cartpole(), 3), (3, 0.5), 9).unwrap();
         for n in [2, 3] {
             let episodes = EpisodeStatistics::new(n);
             assert!(other.restore("environments", &tensors, episodes).is_err());

@@ -31,18 +31,25 @@ mod evaluation;
 mod experience;
 mod impala;
 mod local;
+mod log_probability;
 mod memory;
 mod named;
 mod observations;
 mod policy_agent;
 mod policy_program;
+mod ppo;
 mod reinforce;
 mod run;
+mod run_environments;
 mod settings_text;
 mod topology;
 mod train_topology;
 mod weights;
 
+#[cfg(test)]
+mod own_environment_tests;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -58,18 +65,21 @@ pub use shardgraph_replay as replay;
 
 pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};
-pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION, Widths};
 pub use dqn::{
     DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig,
     StepReport, Update, transition_layout,
 };
 pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
 pub use error::{Error, ErrorKind};
-pub use evaluation::Evaluation;
+pub use evaluation::{Choice, Evaluation};
 pub use impala::ImpalaConfig;
+pub use observations::{ActionBuffer, Seen};
 pub use policy_agent::PolicyAgent;
+pub use ppo::PpoConfig;
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_gradient, policy_step, rewards};
 pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
+pub use run_environments::{Environments, Spaces};
 pub use topology::{PolicyLag, TopologyOutcome};
 pub use train_topology::{check_processes, train_topology, train_topology_as_process};
 

@@ -1,7 +1,6 @@
 //! The loop of a run in one thread, for the algorithms that have one: metrics, checkpoints, and the way back from them.
 
 use shardgraph_autodiff::Params;
-use shardgraph_device::Device;
 use shardgraph_job::Checkpoint;
 
 use crate::checkpoint::RunState;
@@ -14,10 +13,10 @@ use crate::topology::{Books, TopologyOutcome};
 /// An algorithm with all that decides how its run goes on.
 pub(crate) trait Local: Sized {
     /// Before its first step.
-    fn new(config: &AgentConfig, device: &Device) -> Result<Self, Error>;
+    fn new(config: &AgentConfig, options: &RunOptions) -> Result<Self, Error>;
 
     /// Where a checkpoint was made.
-    fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<Self, Error>;
+    fn of_checkpoint(checkpoint: &Checkpoint, options: &RunOptions) -> Result<Self, Error>;
 
     fn to_checkpoint(&self) -> Result<Checkpoint, Error>;
 
@@ -51,8 +50,8 @@ pub(crate) fn train_locally<L: Local>(
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
     let (mut run, folder) = start.open(
-        |config| L::new(config, &options.device),
-        |newest| L::of_checkpoint(newest, &options.device),
+        |config| L::new(config, options),
+        |newest| L::of_checkpoint(newest, options),
     )?;
     let mut books = Books::open(run.run().clone(), (folder, options.stop_at))?;
     while !books.is_full() {

@@ -3,9 +3,10 @@
 use shardgraph_device::free_host_bytes;
 use shardgraph_replay::{NStepAssembler, PrioritizedMemory};
 
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, N_FEATURES, Rule};
-use crate::dqn::transition_layout;
+use crate::config::{AgentConfig, Algorithm, Rule};
+use crate::dqn::layout_of;
 use crate::error::Error;
+use crate::run_environments::Environments;
 
 /// Where the parts of a run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +18,25 @@ pub(crate) enum Parts {
 }
 
 /// Refuses a run whose rows, priorities and environments do not fit the memory that is free.
-pub(crate) fn check_room(config: &AgentConfig, parts: Parts) -> Result<(), Error> {
+pub(crate) fn check_room(
+    config: &AgentConfig,
+    environments: &Environments,
+    parts: Parts,
+) -> Result<(), Error> {
     match free_host_bytes() {
-        Some(free) => check(config, parts, free),
+        Some(free) => check((config, environments), parts, free),
         None => Ok(()),
     }
 }
 
-fn check(config: &AgentConfig, parts: Parts, free: u64) -> Result<(), Error> {
-    let (replay, capacity) = replay_bytes(config, parts)?;
-    let EnvironmentConfig::CartPole { n_environments } = config.environment;
-    let environments = environment_bytes(config, parts);
+fn check(
+    (config, environments): (&AgentConfig, &Environments),
+    parts: Parts,
+    free: u64,
+) -> Result<(), Error> {
+    let (replay, capacity) = replay_bytes(config, environments, parts)?;
+    let n_environments = config.environment.n_environments;
+    let environments = environment_bytes(config, environments, parts);
     let (field, given) = match replay > environments {
         true => ("algorithm.replay.capacity", capacity),
         false => ("environment.n_environments", n_environments),
@@ -47,11 +56,15 @@ fn check(config: &AgentConfig, parts: Parts, free: u64) -> Result<(), Error> {
 }
 
 /// Priorities of all rows, which are there from the start, and the rows that the run's steps can fill; and the capacity that asks for them.
-fn replay_bytes(config: &AgentConfig, parts: Parts) -> Result<(u64, usize), Error> {
+fn replay_bytes(
+    config: &AgentConfig,
+    environments: &Environments,
+    parts: Parts,
+) -> Result<(u64, usize), Error> {
     let (capacity, n_shards, is_prioritized) = match &config.algorithm {
         Algorithm::Dqn(dqn) => (dqn.replay.capacity, 1, dqn.replay.prioritized.is_some()),
         Algorithm::Apex(apex) => (apex.replay.capacity, apex.n_shards, true),
-        Algorithm::Impala(_) | Algorithm::Reinforce(_) => return Ok((0, 0)),
+        Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => return Ok((0, 0)),
     };
     let n_shards = match parts {
         Parts::Together => u64::from(n_shards),
@@ -62,9 +75,9 @@ fn replay_bytes(config: &AgentConfig, parts: Parts) -> Result<(u64, usize), Erro
         false => 0,
     };
     // A step in every environment may be more than the run's steps.
-    let n_steps = config.steps.max(config.environment.n_environments() as u64);
+    let n_steps = config.steps.max(config.environment.n_environments as u64);
     let n_rows = (capacity as u64).saturating_mul(n_shards).min(n_steps);
-    let rows = n_rows.saturating_mul(transition_layout(N_FEATURES)?.row_bytes() as u64);
+    let rows = n_rows.saturating_mul(layout_of(environments.spaces())?.row_bytes() as u64);
     Ok((
         n_shards.saturating_mul(priorities).saturating_add(rows),
         capacity,
@@ -72,28 +85,30 @@ fn replay_bytes(config: &AgentConfig, parts: Parts) -> Result<(u64, usize), Erro
 }
 
 /// States, observations and the windows of rewards that are open.
-fn environment_bytes(config: &AgentConfig, parts: Parts) -> u64 {
+fn environment_bytes(config: &AgentConfig, environments: &Environments, parts: Parts) -> u64 {
     let (n_step, n_actors) = match &config.algorithm {
         Algorithm::Dqn(dqn) => (dqn.n_step, 1),
         Algorithm::Apex(apex) => (apex.n_step, apex.n_actors),
         Algorithm::Impala(impala) => (0, impala.n_actors),
-        Algorithm::Reinforce(_) => (0, 1),
+        Algorithm::Ppo(_) | Algorithm::Reinforce(_) => (0, 1),
     };
     let n_actors = match parts {
         Parts::Together => u64::from(n_actors),
         Parts::Apart => 1,
     };
-    let row = 4 * N_FEATURES as u64;
-    // A window: the observation, the action and the reward, in a list of its own that grows by doubling from 4.
+    let row = 4 * environments.spaces().n_features() as u64;
+    // A window: the observation; and its slot, the action and the reward in a list of its own that grows by doubling from 4.
     let windows = match n_step {
         0 => 0,
         n => {
             let n_open = u64::from(n).next_power_of_two().max(4);
-            16 + n_open * (row + 8) + size_of::<NStepAssembler<[f32; N_FEATURES]>>() as u64
+            let own = u64::from(n).saturating_mul(row);
+            let lists = n_open * 12 + size_of::<NStepAssembler<(u32, u32)>>() as u64;
+            own.saturating_add(16 + lists)
         }
     };
-    let each = 3 * row + windows;
-    (config.environment.n_environments() as u64)
+    let each = (3 * row).saturating_add(windows);
+    (config.environment.n_environments as u64)
         .saturating_mul(each)
         .saturating_mul(n_actors)
 }
@@ -101,6 +116,7 @@ fn environment_bytes(config: &AgentConfig, parts: Parts) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::cartpole;
 
     fn config(text: &str) -> AgentConfig {
         let config = AgentConfig::from_toml(text).unwrap();
@@ -123,7 +139,7 @@ mod tests {
         };
         let gib = 1 << 30;
         let refused = |config: &AgentConfig, parts, free| {
-            let error = check(config, parts, free).unwrap_err();
+            let error = check((config, &cartpole()), parts, free).unwrap_err();
             assert!(error.is_input(), "{error}");
             error.to_string()
         };
@@ -135,9 +151,10 @@ mod tests {
         // Shards in other processes take nothing here.
         let shared = apex(1 << 27, 64);
         refused(&shared, Parts::Together, 16 * gib);
-        check(&shared, Parts::Apart, 16 * gib).unwrap();
+        check((&shared, &cartpole()), Parts::Apart, 16 * gib).unwrap();
         // Rows are taken as they come, priorities at once.
-        check(&dqn("capacity = 4294967295"), Parts::Together, gib).unwrap();
+        let rows = dqn("capacity = 4294967295");
+        check((&rows, &cartpole()), Parts::Together, gib).unwrap();
         let prioritized = dqn("capacity = 4294967295, prioritized = {}");
         refused(&prioritized, Parts::Together, 16 * gib);
         let many = config(
@@ -145,6 +162,6 @@ mod tests {
         );
         let message = refused(&many, Parts::Together, 100 << 20);
         assert!(message.contains("environment.n_environments"), "{message}");
-        check(&many, Parts::Together, gib).unwrap();
+        check((&many, &cartpole()), Parts::Together, gib).unwrap();
     }
 }

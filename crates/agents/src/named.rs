@@ -1,15 +1,16 @@
 //! The settings that come with the program, by name.
 
-use shardgraph_components::QNetworkShape;
+use shardgraph_components::{ActorCriticShape, OptimiserConfig, QNetworkShape};
 
 use crate::apex::ApexConfig;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::impala::ImpalaConfig;
+use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
 
 /// Names, and what the settings are for.
-const NAMED: [(&str, &str); 5] = [
+const NAMED: [(&str, &str); 6] = [
     (
         "cartpole-dqn",
         "cart and pole, deep Q-learning with CleanRL's settings",
@@ -23,6 +24,10 @@ const NAMED: [(&str, &str); 5] = [
         "cart and pole, Ape-X with a shard of replay and 4 actors",
     ),
     ("cartpole-impala", "cart and pole, IMPALA with 2 actors"),
+    (
+        "cartpole-ppo",
+        "cart and pole, proximal policy optimisation in 64 environments",
+    ),
     (
         "cartpole-reinforce",
         "cart and pole, REINFORCE with a learned baseline",
@@ -50,6 +55,7 @@ impl AgentConfig {
         let algorithm = match name {
             "cartpole-apex" => Algorithm::Apex(ApexConfig::default()),
             "cartpole-impala" => Algorithm::Impala(ImpalaConfig::default()),
+            "cartpole-ppo" => Algorithm::Ppo(quick_ppo()),
             "cartpole-reinforce" => Algorithm::Reinforce(ReinforceConfig::default()),
             "cartpole-dqn" => Algorithm::Dqn(DqnConfig::default()),
             "cartpole-dueling-double-dqn" => Algorithm::Dqn(DqnConfig {
@@ -70,14 +76,35 @@ impl AgentConfig {
         let n_environments = match &algorithm {
             Algorithm::Dqn(_) | Algorithm::Reinforce(_) => 1,
             Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
+            Algorithm::Ppo(_) => 64,
         };
         Some(AgentConfig {
             schema_version: SCHEMA_VERSION,
             seed: 1,
             steps: 500_000,
             checkpoint_steps: 100_000,
-            environment: EnvironmentConfig::CartPole { n_environments },
+            environment: EnvironmentConfig::named("cartpole", n_environments),
             algorithm,
         })
+    }
+}
+
+/// Many environments, short rollouts and one hidden layer: what small tasks are learned by in the least time.
+fn quick_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
+        network: ActorCriticShape {
+            hidden: vec![64],
+            lstm: None,
+        },
+        optimiser: OptimiserConfig {
+            learning_rate: 2.5e-3,
+            ..default.optimiser
+        },
+        gamma: 0.98,
+        gae_lambda: 0.8,
+        rollout_steps: 32,
+        gradient_blocks: 2,
+        ..default
     }
 }

@@ -1,6 +1,132 @@
-//! Observations as agents take them: rows of finite numbers, one a row for each environment.
+//! What agents see and what they do: rows of finite numbers, one for each environment, the actions that
+//! may be taken, and those that are.
+
+use shardgraph_environments::{Actions, VectorEnvironment};
 
 use crate::error::{Error, ErrorKind};
+
+/// What is seen of environments: a row for each.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen<'a> {
+    /// Rows of the observation space, flat.
+    pub observations: &'a [f32],
+    /// Rows of flags: the actions that may be taken; `None` where all may.
+    pub mask: Option<&'a [bool]>,
+}
+
+impl<'a> Seen<'a> {
+    /// What a vector of environments shows now.
+    pub fn of(environments: &'a dyn VectorEnvironment) -> Seen<'a> {
+        Seen {
+            observations: environments.observations(),
+            mask: environments.action_mask(),
+        }
+    }
+
+    /// How many rows there are of `width` numbers, with flags for `n_actions` where there is a mask.
+    ///
+    /// # Errors
+    /// When that is no whole number, a number is not finite, or a row has no action that may be taken.
+    pub(crate) fn check(
+        &self,
+        component: &'static str,
+        width: usize,
+        n_actions: usize,
+    ) -> Result<usize, Error> {
+        let n = check(component, width, self.observations)?;
+        let Some(mask) = self.mask else {
+            return Ok(n);
+        };
+        let mismatch = |what: String, expected: String, given: String| {
+            Error::from(ErrorKind::Mismatch {
+                component,
+                method: "act",
+                what,
+                expected,
+                given,
+            })
+        };
+        if mask.len() != n * n_actions {
+            let (expected, given) = (n * n_actions, mask.len());
+            let what = "the flags of the mask".to_owned();
+            return Err(mismatch(what, expected.to_string(), given.to_string()));
+        }
+        match mask
+            .chunks_exact(n_actions)
+            .position(|row| !row.contains(&true))
+        {
+            None => Ok(n),
+            Some(row) => Err(mismatch(
+                format!("the mask of environment {row}"),
+                "an action that may be taken".to_owned(),
+                "none".to_owned(),
+            )),
+        }
+    }
+}
+
+impl<'a> From<&'a [f32]> for Seen<'a> {
+    fn from(observations: &'a [f32]) -> Seen<'a> {
+        Seen {
+            observations,
+            mask: None,
+        }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [f32; N]> for Seen<'a> {
+    fn from(observations: &'a [f32; N]) -> Seen<'a> {
+        Seen::from(&observations[..])
+    }
+}
+
+/// Actions for a vector of environments, used again for the next ones.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActionBuffer {
+    /// Numbers; a tuple of discrete spaces has one for each member.
+    Discrete(Vec<u32>),
+    /// Elements of a box.
+    Continuous(Vec<f32>),
+}
+
+impl Default for ActionBuffer {
+    fn default() -> ActionBuffer {
+        ActionBuffer::Discrete(Vec::new())
+    }
+}
+
+impl ActionBuffer {
+    /// The actions, as environments take them.
+    pub fn actions(&self) -> Actions<'_> {
+        match self {
+            ActionBuffer::Discrete(actions) => Actions::Discrete(actions),
+            ActionBuffer::Continuous(actions) => Actions::Continuous(actions),
+        }
+    }
+
+    /// An empty list for numbers.
+    pub(crate) fn discrete(&mut self) -> &mut Vec<u32> {
+        if !matches!(self, ActionBuffer::Discrete(_)) {
+            *self = ActionBuffer::default();
+        }
+        match self {
+            ActionBuffer::Discrete(actions) => {
+                actions.clear();
+                actions
+            }
+            ActionBuffer::Continuous(_) => unreachable!("it was made discrete above"),
+        }
+    }
+}
+
+/// What is added to the logit or the value of an action that may not be taken: its probability is 0.
+pub(crate) const FORBIDDEN: f32 = -1e9;
+
+/// A mask as numbers to add: 0 where an action may be taken, else [`FORBIDDEN`].
+pub(crate) fn penalties(mask: impl IntoIterator<Item = bool>) -> impl Iterator<Item = f32> {
+    mask.into_iter()
+        .map(|may| if may { 0.0 } else { FORBIDDEN })
+}
 
 /// How many rows of `width` numbers there are.
 ///

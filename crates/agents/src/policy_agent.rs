@@ -1,17 +1,19 @@
-//! An agent with a policy: what IMPALA and REINFORCE train.
+//! An agent with a policy: what IMPALA, PPO and REINFORCE train.
 
 use std::path::Path;
 
 use shardgraph_autodiff::Params;
-use shardgraph_components::{ActorCritic, SoftmaxPolicy};
+use shardgraph_components::{ActorCritic, Initialisation, SoftmaxPolicy};
 use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 
-use crate::agent::{Agent, first_best};
-use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
+use crate::agent::Agent;
+use crate::config::{AgentConfig, Algorithm};
 use crate::error::{Error, ErrorKind};
-use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::{observations, weights};
+use crate::observations::{self, ActionBuffer, Seen};
+use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy_by};
+use crate::run::RunOptions;
+use crate::weights;
 
 #[cfg(test)]
 mod tests;
@@ -19,15 +21,15 @@ mod tests;
 /// A policy, perhaps with a memory, that takes its likeliest actions or draws them.
 ///
 /// ```
-/// use shardgraph_agents::{Agent, AgentConfig, PolicyAgent};
-/// use shardgraph_device::Device;
+/// use shardgraph_agents::{ActionBuffer, Agent, AgentConfig, PolicyAgent, RunOptions, Seen};
+/// use shardgraph_environments::Actions;
 ///
 /// let config = AgentConfig::named("cartpole-reinforce").unwrap();
-/// let mut agent = PolicyAgent::of_config(&config, &Device::host())?;
-/// let mut actions = Vec::new();
+/// let mut agent = PolicyAgent::of_config(&config, &RunOptions::default())?;
+/// let mut chosen = ActionBuffer::default();
 /// agent.begin_episodes(2)?;
-/// agent.act_greedily(&[0.0, 0.1, 0.0, -0.1, 0.0, -0.1, 0.0, 0.1], &mut actions)?;
-/// assert_eq!(actions.len(), 2);
+/// agent.act_greedily(Seen::from(&[0.0, 0.1, 0.0, -0.1, 0.0, -0.1, 0.0, 0.1]), &mut chosen)?;
+/// assert!(matches!(chosen.actions(), Actions::Discrete(actions) if actions.len() == 2));
 /// # Ok::<(), shardgraph_agents::Error>(())
 /// ```
 #[derive(Debug)]
@@ -36,6 +38,7 @@ pub struct PolicyAgent {
     params: Params,
     network: ActorCritic,
     policy: SoftmaxPolicy,
+    has_mask: bool,
     episodes: Option<Episodes>,
 }
 
@@ -52,64 +55,34 @@ impl PolicyAgent {
     ///
     /// # Errors
     /// When a setting cannot be right, or the algorithm has no policy.
-    pub fn of_config(config: &AgentConfig, device: &Device) -> Result<PolicyAgent, Error> {
-        config.check()?;
+    pub fn of_config(config: &AgentConfig, options: &RunOptions) -> Result<PolicyAgent, Error> {
+        let environments = options.environments_of(config)?;
+        config.check_on(&environments)?;
         let shape = match &config.algorithm {
             Algorithm::Impala(impala) => &impala.network,
             Algorithm::Reinforce(reinforce) => &reinforce.network,
-            other => return Err(other.is_not("impala or reinforce")),
+            Algorithm::Ppo(ppo) => &ppo.network,
+            other => return Err(other.is_not("impala, ppo or reinforce")),
         };
-        let (params, network) = build_policy(shape, config.seed)?;
+        let rule = match &config.algorithm {
+            Algorithm::Ppo(ppo) => ppo.initialisation,
+            _ => Initialisation::default(),
+        };
+        let (params, network) = build_policy_by(&environments, shape, (rule, config.seed))?;
         Ok(PolicyAgent {
-            device: device.clone(),
+            device: options.device.clone(),
             params,
-            policy: SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?,
+            has_mask: environments.spaces().has_mask(),
+            policy: SoftmaxPolicy::build("policy", environments.spaces().action())?,
             network,
             episodes: None,
         })
     }
 
-    /// Says that the episode of one environment has ended: its next observation is the first of another one, and nothing of before is
-    /// remembered there. The others go on.
-    ///
-    /// # Errors
-    /// When there is no such environment among those that [`Agent::begin_episodes`] was told of.
-    pub fn end_episode(&mut self, environment: usize) -> Result<(), Error> {
-        let begins = self.episodes.as_mut().map(|of| &mut of.state.begins[..]);
-        let begins = begins.unwrap_or_default();
-        let n = begins.len();
-        let Some(begins) = begins.get_mut(environment) else {
-            let (expected, given) = (format!("below {n}"), environment.to_string());
-            return Err(mismatch(
-                "end_episode",
-                "the environment",
-                (expected, given),
-            ));
-        };
-        *begins = 1.0;
-        Ok(())
-    }
-
-    /// An action for each observation, into `actions`, by the probabilities that the policy gives them.
-    ///
-    /// # Shapes
-    /// As [`Agent::act_greedily`].
-    /// # Errors
-    /// As [`Agent::act_greedily`].
-    pub fn act(
-        &mut self,
-        observations: &[f32],
-        stream: &mut KeyedRng,
-        actions: &mut Vec<u32>,
-    ) -> Result<(), Error> {
-        let (policy, logits) = self.logits(observations)?;
-        actions.clear();
-        Ok(policy.sample_into(logits, stream, actions)?)
-    }
-
     /// The policy, and its logits for observations, which it remembers.
-    fn logits(&mut self, observations: &[f32]) -> Result<(&SoftmaxPolicy, &[f32]), Error> {
-        let n_given = observations::check("PolicyAgent", self.network.n_inputs(), observations)?;
+    fn logits(&mut self, seen: Seen<'_>) -> Result<(&SoftmaxPolicy, &[f32]), Error> {
+        let width = self.network.n_inputs();
+        let n_given = observations::check("PolicyAgent", width, seen.observations)?;
         if self.episodes.is_none() {
             self.begin_episodes(n_given)?;
         }
@@ -127,7 +100,7 @@ impl PolicyAgent {
             let what = "the number of observations";
             return Err(mismatch("act", what, (expected, given)));
         }
-        program.run(&self.params, observations, state, said)?;
+        program.run(&self.params, seen, state, said)?;
         state.begins.fill(0.0);
         std::mem::swap(&mut state.hidden, &mut said.hidden);
         std::mem::swap(&mut state.cell, &mut said.cell);
@@ -143,18 +116,47 @@ impl Agent for PolicyAgent {
             return Err(mismatch("begin_episodes", what, numbers));
         }
         self.episodes = Some(Episodes {
-            program: PolicyProgram::new(&self.params, &self.network, n_environments, &self.device)?,
+            program: PolicyProgram::new(
+                &self.params,
+                &self.network,
+                (n_environments, self.has_mask),
+                &self.device,
+            )?,
             state: MemoryState::new(&self.network, n_environments),
             said: Said::default(),
         });
         Ok(())
     }
 
-    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
-        let n_actions = self.network.n_actions();
-        let rows = self.logits(observations)?.1.chunks_exact(n_actions);
-        actions.clear();
-        actions.extend(rows.map(first_best));
+    fn act_greedily(&mut self, seen: Seen<'_>, actions: &mut ActionBuffer) -> Result<(), Error> {
+        let (policy, logits) = self.logits(seen)?;
+        policy.best_into(logits, actions.discrete());
+        Ok(())
+    }
+
+    fn act_sampled(
+        &mut self,
+        seen: Seen<'_>,
+        stream: &mut KeyedRng,
+        actions: &mut ActionBuffer,
+    ) -> Result<(), Error> {
+        let (policy, logits) = self.logits(seen)?;
+        Ok(policy.sample_into(logits, stream, actions.discrete())?)
+    }
+
+    fn end_episode(&mut self, environment: usize) -> Result<(), Error> {
+        let begins = self.episodes.as_mut().map(|of| &mut of.state.begins[..]);
+        let begins = begins.unwrap_or_default();
+        let n = begins.len();
+        let Some(begins) = begins.get_mut(environment) else {
+            let (expected, given) = (format!("below {n}"), environment.to_string());
+            return Err(mismatch(
+                "end_episode",
+                "the environment",
+                (expected, given),
+            ));
+        };
+        *begins = 1.0;
         Ok(())
     }
 

@@ -2,32 +2,47 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
+use shardgraph_components::{
+    ActorCritic, ActorCriticShape, Initialisation, Initialiser, LstmState, Sequences,
+};
 use shardgraph_device::{Device, DeviceKind};
 
-use crate::config::cart_pole_spaces;
 use crate::error::{Error, ErrorKind};
-use crate::observations;
+use crate::observations::{Seen, penalties};
+use crate::run_environments::Environments;
 
 const LOGITS: &str = "logits";
 const VALUES: &str = "values";
 const HIDDEN: &str = "hidden";
 const CELL: &str = "cell";
 
-/// The network of a policy and its values for carts with poles, with first weights from `seed`.
+/// The network of a policy and its values for environments, with first weights from `seed`.
 pub(crate) fn build_policy(
+    environments: &Environments,
     shape: &ActorCriticShape,
     seed: u64,
 ) -> Result<(Params, ActorCritic), Error> {
-    let (observation, action) = cart_pole_spaces()?;
-    let initialiser = Initialiser {
-        seed,
-        ..Initialiser::default()
-    };
+    build_policy_by(environments, shape, (Initialisation::default(), seed))
+}
+
+/// The same with first weights by another rule.
+pub(crate) fn build_policy_by(
+    environments: &Environments,
+    shape: &ActorCriticShape,
+    (rule, seed): (Initialisation, u64),
+) -> Result<(Params, ActorCritic), Error> {
+    let initialiser = Initialiser { rule, seed };
     let mut params = Params::new();
-    let spaces = (&observation, &action);
+    let spaces = environments.spaces().both();
     let network = ActorCritic::build(&mut params, "policy", spaces, shape, initialiser)?;
     Ok((params, network))
+}
+
+fn of_mask(is_there: bool) -> String {
+    match is_there {
+        true => "one, as the environments have masks".to_owned(),
+        false => "none".to_owned(),
+    }
 }
 
 /// One time step of an [`ActorCritic`].
@@ -36,7 +51,12 @@ pub(crate) struct PolicyProgram {
     program: Program,
     /// Columns of its observations.
     width: usize,
+    /// Columns of its logits.
+    n_actions: usize,
     observations: Var,
+    /// What is added to the logits, where some actions may not be taken.
+    mask: Option<Var>,
+    penalties: Vec<f32>,
     memory: Option<MemoryInputs>,
     /// Whether its weights are older than the policy's.
     is_stale: bool,
@@ -87,11 +107,11 @@ pub(crate) struct Said {
 }
 
 impl PolicyProgram {
-    /// For `n` observations.
+    /// For `n` observations, with their masks if there are any.
     pub(crate) fn new(
         params: &Params,
         network: &ActorCritic,
-        n: usize,
+        (n, has_mask): (usize, bool),
         device: &Device,
     ) -> Result<PolicyProgram, Error> {
         let mut record = Recorder::new(params, 0, 1);
@@ -100,6 +120,10 @@ impl PolicyProgram {
             record.input(shape, &vec![0.0; shape.len()])
         };
         let observations = zeros(network.n_inputs())?;
+        let mask = match has_mask {
+            false => None,
+            true => Some(zeros(network.n_actions())?),
+        };
         let memory = match network.n_hidden() {
             None => None,
             Some(n_hidden) => Some(MemoryInputs {
@@ -121,12 +145,19 @@ impl PolicyProgram {
                 said
             }
         };
-        record.output(LOGITS, said.logits);
+        let logits = match mask {
+            None => said.logits,
+            Some(mask) => record.add(said.logits, mask)?,
+        };
+        record.output(LOGITS, logits);
         record.output(VALUES, said.values);
         Ok(PolicyProgram {
             program: record.plan().resident().load(device)?,
             width: network.n_inputs(),
+            n_actions: network.n_actions(),
             observations,
+            mask,
+            penalties: Vec::new(),
             memory,
             is_stale: true,
             is_on_host: device.kind() == DeviceKind::Host,
@@ -146,19 +177,22 @@ impl PolicyProgram {
         self.program = plan.load(device).expect("it was loaded before");
     }
 
-    /// Puts into `said` what the network says of observations that come after `state`.
+    /// Puts into `said` what the network says of what is seen after `state`; logits are those behind
+    /// the mask.
     ///
     /// # Errors
     /// When an observation or what it says is not finite, or of the program.
     pub(crate) fn run(
         &mut self,
         params: &Params,
-        observations: &[f32],
+        seen: Seen<'_>,
         state: &MemoryState,
         said: &mut Said,
     ) -> Result<(), Error> {
-        observations::check("PolicyAgent", self.width, observations)?;
-        self.program.set_input(self.observations, observations)?;
+        seen.check("PolicyAgent", self.width, self.n_actions)?;
+        self.program
+            .set_input(self.observations, seen.observations)?;
+        self.set_mask(seen.mask)?;
         if let Some(memory) = &self.memory {
             self.program.set_input(memory.begins, &state.begins)?;
             self.program.set_input(memory.hidden, &state.hidden)?;
@@ -182,6 +216,25 @@ impl PolicyProgram {
         }
         let text = "the policy's logits or values are not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
         Err(ErrorKind::Diverged(text.to_owned()).into())
+    }
+
+    fn set_mask(&mut self, mask: Option<&[bool]>) -> Result<(), Error> {
+        match (self.mask, mask) {
+            (None, None) => Ok(()),
+            (Some(input), Some(mask)) => {
+                self.penalties.clear();
+                self.penalties.extend(penalties(mask.iter().copied()));
+                Ok(self.program.set_input(input, &self.penalties)?)
+            }
+            (expected, given) => Err(ErrorKind::Mismatch {
+                component: "PolicyAgent",
+                method: "act",
+                what: "a mask of the actions".to_owned(),
+                expected: of_mask(expected.is_some()),
+                given: of_mask(given.is_some()),
+            }
+            .into()),
+        }
     }
 
     fn read(&self, name: &str, list: &mut Vec<f32>) -> Result<(), Error> {

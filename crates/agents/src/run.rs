@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_autodiff::Params;
+use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::{Device, Timer};
 use shardgraph_job::{
     Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World, tags,
@@ -13,10 +14,15 @@ use shardgraph_job::{
 };
 use shardgraph_storage::hash;
 
+use crate::agent::Agent;
 use crate::checkpoint::{FILES, RUN, RunState};
-use crate::config::AgentConfig;
-use crate::dqn::{self, DqnAgent, DqnTrainer, StepReport};
+use crate::config::{AgentConfig, Algorithm};
+use crate::dqn::DqnTrainer;
+use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
+use crate::local::Advance;
+use crate::ppo::PpoTrainer;
+use crate::run_environments::Environments;
 use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
@@ -114,6 +120,21 @@ pub struct RunOptions {
     pub deadline: Timeout,
     /// Where to compute. Kinds of devices differ from each other in the last bits, so a run goes on only on the kind that it began on.
     pub device: Device,
+    /// A caller's own environments, in place of those that the settings' name means. On each rank the same.
+    pub environments: Option<Environments>,
+}
+
+impl RunOptions {
+    /// The environments of a run: a caller's own, else those of its settings' name.
+    ///
+    /// # Errors
+    /// When there are none of that name.
+    pub fn environments_of(&self, config: &AgentConfig) -> Result<Environments, Error> {
+        match &self.environments {
+            Some(own) => Ok(own.clone()),
+            None => Environments::named(&config.environment),
+        }
+    }
 }
 
 impl Default for RunOptions {
@@ -123,6 +144,7 @@ impl Default for RunOptions {
             stop_at: None,
             deadline: Timeout::default(),
             device: Device::host(),
+            environments: None,
         }
     }
 }
@@ -147,7 +169,7 @@ pub struct TrainOutcome {
     /// The settings.
     pub config: AgentConfig,
     /// The trained agent.
-    pub agent: DqnAgent,
+    pub agent: Box<dyn Agent + Send>,
     /// Steps of all environments together.
     pub n_steps: u64,
     /// Episodes that ended.
@@ -177,7 +199,7 @@ pub fn train(
 ) -> Result<TrainOutcome, Error> {
     match start {
         Start::New { config, .. } => {
-            config.check()?;
+            config.check_on(&options.environments_of(config)?)?;
             check_ranks(config, options.n_ranks)?;
         }
         // Its settings are known when its checkpoint is read.
@@ -212,6 +234,53 @@ pub fn train_as_rank(
     ranks.fail_together(|ranks| run(ranks, start, options, progress))
 }
 
+/// A rank among the ranks of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) rank: u32,
+    pub(crate) n_ranks: u32,
+}
+
+/// An algorithm whose ranks share each batch: one rank's part of a run, with all that decides how it goes on.
+pub(crate) trait RankTrainer: Sized {
+    /// Before its first step.
+    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>;
+
+    /// Whether so many ranks can share a batch.
+    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>;
+
+    /// Where a checkpoint was made, by whatever number of ranks.
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+        place: Place,
+    ) -> Result<Self, Error>;
+
+    /// The checkpoint of this moment, on the first rank; all call it.
+    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error>;
+
+    /// The smallest part of the run: some steps, and the updates that are due then. All ranks call it, and all get the same report.
+    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error>;
+
+    /// The settings of the run.
+    fn config(&self) -> &AgentConfig;
+
+    /// Steps so far of all environments together.
+    fn n_steps(&self) -> u64;
+
+    /// Updates so far.
+    fn n_updates(&self) -> u64;
+
+    /// Returns of the episodes so far.
+    fn episodes(&self) -> &EpisodeStatistics;
+
+    /// What it learns.
+    fn params(&self) -> &Params;
+
+    /// The agent alone, when the run has ended.
+    fn into_agent(self, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error>;
+}
+
 fn run(
     ranks: &mut Ranks<'_>,
     start: &Start,
@@ -222,7 +291,41 @@ fn run(
     let family = options.device.kind().family();
     let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
     ranks.agree(&[("version or set of arguments", hash(arguments.as_bytes()))])?;
-    let (trainer, recorder) = begin(ranks, start, options)?;
+    match is_of_ppo(ranks, start)? {
+        true => run_by::<PpoTrainer>(ranks, start, options, progress),
+        false => run_by::<DqnTrainer>(ranks, start, options, progress),
+    }
+}
+
+/// Whether the run is one of PPO. Rank 0 alone may see the folder of a run that goes on, and tells the others.
+fn is_of_ppo(ranks: &mut Ranks<'_>, start: &Start) -> Result<bool, Error> {
+    let is_ppo = |config: &AgentConfig| matches!(config.algorithm, Algorithm::Ppo(_));
+    if let Start::New { config, .. } = start {
+        return Ok(is_ppo(config));
+    }
+    ranks
+        .fail_together(|ranks| {
+            let mut flag = [0u8];
+            if ranks.is_first() {
+                flag[0] = is_ppo(&start.config()?).into();
+            }
+            Ok::<_, Error>(flag)
+        })
+        .and_then(|mut flag| {
+            let buf = (&mut flag).into();
+            let op = Op::Broadcast { buf, root: 0 };
+            ranks.comm.run(op, ranks.timeout)?;
+            Ok(flag[0] == 1)
+        })
+}
+
+fn run_by<T: RankTrainer>(
+    ranks: &mut Ranks<'_>,
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TrainOutcome, Error> {
+    let (trainer, recorder) = begin::<T>(ranks, start, options)?;
     let begun_at = (
         trainer.n_steps(),
         trainer.episodes().n_episodes(),
@@ -253,41 +356,46 @@ fn run(
         n_updates: trainer.n_updates() - begun_at.2,
         mean_return: trainer.episodes().mean_return(),
         config: trainer.config().clone(),
-        agent: trainer.into_agent(),
+        agent: trainer.into_agent(options)?,
     })
 }
 
 /// The run before its next step, and the folder on rank 0.
-fn begin(
+fn begin<T: RankTrainer>(
     ranks: &mut Ranks<'_>,
     start: &Start,
     options: &RunOptions,
-) -> Result<(DqnTrainer, Option<RunRecorder>), Error> {
+) -> Result<(T, Option<RunRecorder>), Error> {
     let place = start.place();
-    let new = |_: &mut Ranks<'_>| DqnTrainer::new(&start.config()?, &options.device);
+    let of = Place {
+        rank: ranks.rank(),
+        n_ranks: ranks.size(),
+    };
+    let new = |_: &mut Ranks<'_>| T::new(&start.config()?, options, of);
     let (trainer, taken) = place.load(ranks, new, |_, newest| {
-        DqnTrainer::of_checkpoint(newest, &options.device)
+        T::of_checkpoint(newest, options, of)
     })?;
-    check_ranks(trainer.config(), ranks.size())?;
+    T::check_ranks(trainer.config(), ranks.size())?;
     let recorder = place.open(ranks, taken)?;
     Ok((trainer, recorder))
 }
 
-/// A DQN trainer on its way to a step.
-struct Training {
-    trainer: DqnTrainer,
+/// A trainer on its way to a step.
+struct Training<T> {
+    trainer: T,
     until: u64,
     pace: Pace,
 }
 
 /// One advance of [`Training`].
 struct Advanced {
-    report: StepReport,
+    step: u64,
+    report: Advance,
     /// About every [`PROGRESS_STEPS`] steps.
     progress: Option<TrainProgress>,
 }
 
-impl shardgraph_job::Trainer for Training {
+impl<T: RankTrainer> shardgraph_job::Trainer for Training<T> {
     type Report = Advanced;
     type Error = Error;
 
@@ -297,8 +405,8 @@ impl shardgraph_job::Trainer for Training {
 
     fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Advanced, Error> {
         let before = self.trainer.n_steps();
-        let report = self.trainer.advance(ranks.comm, ranks.timeout)?.clone();
-        let step = report.step;
+        let report = self.trainer.advance(ranks.comm, ranks.timeout)?;
+        let step = self.trainer.n_steps();
         let is_told = step / PROGRESS_STEPS > before / PROGRESS_STEPS;
         let progress = is_told.then(|| TrainProgress {
             step,
@@ -306,48 +414,46 @@ impl shardgraph_job::Trainer for Training {
             mean_return: self.trainer.episodes().mean_return(),
             newly_lost: Vec::new(),
         });
-        Ok(Advanced { report, progress })
+        Ok(Advanced {
+            step,
+            report,
+            progress,
+        })
     }
 
     fn record(&mut self, advanced: &Advanced, recorder: &mut RunRecorder) -> Result<(), Error> {
         let report = &advanced.report;
-        self.pace.n_steps += report.n_environments;
+        self.pace.n_steps += report.n_steps;
         for episode in &report.episodes {
-            let scalars = [
+            let mut scalars = vec![
                 (tags::EPISODIC_RETURN, episode.episodic_return),
                 (tags::EPISODIC_LENGTH, episode.length as f32),
-                (tags::EPSILON, report.epsilon),
             ];
-            append_line(recorder, report.step, &scalars)?;
+            scalars.extend(report.epsilon.map(|epsilon| (tags::EPSILON, epsilon)));
+            append_line(recorder, advanced.step, &scalars)?;
         }
-        let Some(update) = report.update.filter(|_| report.is_logged) else {
-            return Ok(());
-        };
-        let scalars = [
-            (tags::TD_LOSS, update.loss),
-            (tags::Q_VALUES, update.q_mean),
-            (tags::STEPS_PER_SECOND, self.pace.steps_per_s()),
-        ];
-        append_line(recorder, report.step, &scalars)
+        for losses in &report.losses {
+            let mut scalars = losses.clone();
+            scalars.push((tags::STEPS_PER_SECOND, self.pace.steps_per_s()));
+            append_line(recorder, advanced.step, &scalars)?;
+        }
+        Ok(())
     }
 
     fn checkpoint(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
-        match ranks.is_first() {
-            true => self.trainer.to_checkpoint().map(Some),
-            false => Ok(None),
-        }
+        self.trainer.to_checkpoint(ranks)
     }
 
     fn end(&mut self, _: &mut Ranks<'_>) -> Result<(), Error> {
-        weights::check_learned(self.trainer.agent().weights())
+        weights::check_learned(self.trainer.params().trained())
     }
 
     fn params_hash(&self) -> Option<u64> {
-        Some(self.trainer.agent().weights_hash())
+        Some(weights::hash_of(self.trainer.params().trained()))
     }
 
     fn write_results(&self, folder: &Path) -> Result<(), Error> {
-        self.trainer.agent().export(&folder.join(WEIGHTS))
+        weights::write(&folder.join(WEIGHTS), self.trainer.params())
     }
 }
 
@@ -446,9 +552,11 @@ pub(crate) fn last_step(
 }
 
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-    let dqn = config.algorithm.dqn()?;
     check_some(n_ranks)?;
-    dqn::check_ranks(dqn.gradient_blocks, n_ranks)
+    match &config.algorithm {
+        Algorithm::Ppo(_) => PpoTrainer::check_ranks(config, n_ranks),
+        _ => DqnTrainer::check_ranks(config, n_ranks),
+    }
 }
 
 fn check_some(n_ranks: u32) -> Result<(), Error> {

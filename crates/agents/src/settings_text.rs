@@ -245,7 +245,7 @@ mod tests {
         (Form::Toml, "= 200", "= -1", 9, "`algorithm.replay`: invalid value"),
         (Form::Toml, "'dqn'", "'sarsa'", 6, "`algorithm.name`: unknown variant `sarsa`"),
         (Form::Json, "\"dqn\"", "\"sarsa\"", 4, "`algorithm.name`: unknown variant `sarsa`"),
-        (Form::Toml, "'cartpole'", "'atari'", 4, "`environment.name`: unknown variant"),
+        (Form::Toml, "'cartpole'", "3", 4, "`environment.name`: invalid type"),
         (Form::Toml, "= 10\n", "= 'many'\n", 1, "invalid type"),
         (Form::Toml, "= 10\n", "= 10\nschema_version = 3\n", 2, "`schema_version`: expected 1"),
         (Form::Toml, "gamma = ", "gamma ", 7, ""),

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use shardgraph_device::Device;
-
-use crate::config::{n_weights_of_policy, n_weights_of_values};
+use crate::config::{Widths, n_weights_of_policy, n_weights_of_values};
+use crate::evaluation::Choice;
+use crate::testing::cartpole;
 use crate::{
     Agent, AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, PolicyAgent, RunOptions,
     Start, TrainOutcome, train, train_as_rank,
@@ -117,7 +117,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "n_carts = 2",
         "unknown field `n_carts`",
     ),
-    ("'cartpole'", "'pong'", "unknown variant `pong`"),
+    (
+        "'cartpole'",
+        "'pong'",
+        "`environment.name`: expected cartpole, given pong",
+    ),
     ("'dqn'", "'sarsa'", "unknown variant `sarsa`"),
     ("batch_size = 16", "batch = 16", "unknown field `batch`"),
     (
@@ -354,7 +358,10 @@ fn weights_are_counted() {
     ] {
         let text = SMALL.replace("{ hidden = [16] }", network);
         let config = AgentConfig::from_toml(&text).unwrap();
-        let counted = n_weights_of_values(&config.algorithm.dqn().unwrap().network);
+        let counted = n_weights_of_values(
+            &config.algorithm.dqn().unwrap().network,
+            Widths::of(cartpole().spaces()),
+        );
         assert_eq!(counted, agent(&config).weights().len() as u64, "{network}");
     }
     for network in [
@@ -367,8 +374,11 @@ fn weights_are_counted() {
             "environment = {{ name = 'cartpole' }}\nalgorithm = {{ name = 'impala', network = {network} }}"
         );
         let config = AgentConfig::from_toml(&text).unwrap();
-        let counted = n_weights_of_policy(&config.algorithm.impala().unwrap().network);
-        let agent = PolicyAgent::of_config(&config, &Device::host()).unwrap();
+        let counted = n_weights_of_policy(
+            &config.algorithm.impala().unwrap().network,
+            Widths::of(cartpole().spaces()),
+        );
+        let agent = PolicyAgent::of_config(&config, &RunOptions::default()).unwrap();
         assert_eq!(counted, agent.weights().len() as u64, "{network}");
     }
 }
@@ -507,7 +517,7 @@ fn assert_same_files(found: &Path, expected: &Path) {
 }
 
 fn agent(config: &AgentConfig) -> DqnAgent {
-    DqnAgent::of_config(config, &Device::host()).unwrap()
+    DqnAgent::of_config(config, &RunOptions::default()).unwrap()
 }
 
 #[test]
@@ -574,17 +584,20 @@ fn cart_and_pole_is_learnt() {
     )
     .unwrap();
     let mut outcome = run(&new(&config, None), &ranks(1)).unwrap();
-    let greedy = Evaluation::play(&mut outcome.agent, 50, 1).unwrap();
+    let greedy =
+        Evaluation::play(outcome.agent.as_mut(), &cartpole(), (50, Choice::Greedy), 1).unwrap();
     assert!(greedy.mean_return() > 150.0, "{}", greedy.mean_return());
-    let mut untrained = DqnAgent::of_config(&config, &Device::host()).unwrap();
-    let random = Evaluation::play(&mut untrained, 50, 1).unwrap();
+    let mut untrained = DqnAgent::of_config(&config, &RunOptions::default()).unwrap();
+    let random = Evaluation::play(&mut untrained, &cartpole(), (50, Choice::Greedy), 1).unwrap();
     assert!(random.mean_return() < 100.0, "{}", random.mean_return());
 }
 
 #[test]
 fn a_number_of_episodes_is_checked() {
-    let mut agent = DqnAgent::of_config(&small(), &Device::host()).unwrap();
-    let message = Evaluation::play(&mut agent, 0, 1).unwrap_err().to_string();
+    let mut agent = DqnAgent::of_config(&small(), &RunOptions::default()).unwrap();
+    let message = Evaluation::play(&mut agent, &cartpole(), (0, Choice::Greedy), 1)
+        .unwrap_err()
+        .to_string();
     assert!(
         message.contains("Evaluation::play: the number of episodes: expected 1 to"),
         "{message}"

@@ -42,8 +42,9 @@ pub fn train_topology(
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<TopologyOutcome, Error> {
     let config = start.config()?;
-    config.check()?;
-    check_room(&config, Parts::Together)?;
+    let environments = options.environments_of(&config)?;
+    config.check_on(&environments)?;
+    check_room(&config, &environments, Parts::Together)?;
     if options.n_ranks != 1 {
         return Err(Error::input(format!(
             "ranks: expected 1, given {}: the settings say how many actors and shards there are",
@@ -64,7 +65,7 @@ pub fn train_topology(
             impala::ranks::train_on_threads((&config, impala), start, options, progress)
         }
         Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
-        other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn)")),
+        other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn and ppo)")),
     }
 }
 
@@ -74,13 +75,18 @@ pub fn train_topology(
 /// When a setting cannot be right, the algorithm is of one process, there are too few of them, or others than lock step wants.
 ///
 /// ```
-/// use shardgraph_agents::{AgentConfig, check_processes};
+/// use shardgraph_agents::{AgentConfig, RunOptions, check_processes};
 /// let config = AgentConfig::named("cartpole-apex").unwrap();
-/// assert!(check_processes(&config, 3).is_ok()); // the learner, a shard and an actor
-/// assert!(check_processes(&config, 2).is_err());
+/// let options = RunOptions::default();
+/// assert!(check_processes(&config, &options, 3).is_ok()); // the learner, a shard and an actor
+/// assert!(check_processes(&config, &options, 2).is_err());
 /// ```
-pub fn check_processes(config: &AgentConfig, n_processes: u32) -> Result<(), Error> {
-    config.check()?;
+pub fn check_processes(
+    config: &AgentConfig,
+    options: &RunOptions,
+    n_processes: u32,
+) -> Result<(), Error> {
+    config.check_on(&options.environments_of(config)?)?;
     let (parts, least, lock_step) = match &config.algorithm {
         Algorithm::Apex(apex) => {
             let parts = format!("the learner, {} shards and an actor", apex.n_shards);
@@ -112,8 +118,8 @@ pub fn train_topology_as_process(
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<Option<TopologyOutcome>, Error> {
     let config = start.config()?;
-    check_processes(&config, mailbox.size())?;
-    check_room(&config, Parts::Apart)?;
+    check_processes(&config, options, mailbox.size())?;
+    check_room(&config, &options.environments_of(&config)?, Parts::Apart)?;
     match &config.algorithm {
         Algorithm::Apex(apex) => {
             apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress)

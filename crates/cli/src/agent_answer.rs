@@ -9,7 +9,7 @@ use shardgraph_agents::{AgentConfig, RunOptions, Start};
 #[derive(Serialize)]
 pub(crate) struct Head {
     algorithm: &'static str,
-    environment: &'static str,
+    environment: String,
     seed: u64,
     steps: u64,
     episodes: u64,
@@ -36,7 +36,7 @@ impl Head {
     ) -> Head {
         Head {
             algorithm: config.algorithm.name(),
-            environment: config.environment.name(),
+            environment: config.environment.name.clone(),
             seed: config.seed,
             steps: counts.steps,
             episodes: counts.episodes,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_agents::{Agent, AgentConfig, Evaluation};
+use shardgraph_agents::{Agent, AgentConfig, Choice, Evaluation, RunOptions};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent::settings;
@@ -53,7 +53,7 @@ pub(crate) struct EvalArgs {
 #[derive(Serialize)]
 struct Answer {
     algorithm: &'static str,
-    environment: &'static str,
+    environment: String,
     seed: u64,
     episodes: usize,
     steps: u64,
@@ -71,12 +71,21 @@ struct Answer {
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     refuse_processes("agent eval", None)?;
     let config = settings(&args.config)?;
-    let device = open_device(args.device, &args.report)?;
-    let mut agent = config.agent(&device)?;
+    let options = RunOptions {
+        device: open_device(args.device, &args.report)?,
+        ..RunOptions::default()
+    };
+    let environments = options.environments_of(&config)?;
+    let mut agent = config.agent(&options)?;
     agent.import(&output_file::model_file(&args.model, "weights.safetensors"))?;
     let seed = args.seed.unwrap_or(config.seed);
     let timer = Timer::start(&Device::host());
-    let evaluation = Evaluation::play(agent.as_mut(), args.episodes, seed)?;
+    let evaluation = Evaluation::play(
+        agent.as_mut(),
+        &environments,
+        (args.episodes, Choice::Greedy),
+        seed,
+    )?;
     let seconds = timer.elapsed_s();
     args.report.answer(&answer(
         args,
@@ -94,7 +103,7 @@ fn answer(
 ) -> Answer {
     Answer {
         algorithm: config.algorithm.name(),
-        environment: config.environment.name(),
+        environment: config.environment.name.clone(),
         seed: args.seed.unwrap_or(config.seed),
         episodes: evaluation.returns.len(),
         steps: evaluation.n_steps,

@@ -37,7 +37,7 @@ struct Answer {
 
 /// Whether these settings are run here.
 pub(crate) fn is_topology(algorithm: &Algorithm) -> bool {
-    !matches!(algorithm, Algorithm::Dqn(_))
+    !matches!(algorithm, Algorithm::Dqn(_) | Algorithm::Ppo(_))
 }
 
 /// Trains and, on the first rank, prints the answer. `launch` says which of several processes this is.

@@ -142,7 +142,7 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
     let deadline = args.timeout.unwrap_or_default();
     // What one process alone may find is wrong is said to the others.
     let checked = launch.as_ref().map_or(Ok(()), |launch| {
-        check_processes(begun.1, launch.size).map_err(anyhow::Error::from)
+        check_processes(begun.1, &RunOptions::default(), launch.size).map_err(anyhow::Error::from)
     });
     let device = checked.and_then(|()| {
         let is_process = launch.is_some();
@@ -156,6 +156,7 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
         stop_at: args.steps.filter(|_| args.resume),
         deadline,
         device,
+        environments: None,
     };
     agent_topology::run(begun, launch, &options, &args.report)
 }
@@ -228,6 +229,7 @@ fn load(
         stop_at: args.steps.filter(|_| args.resume),
         deadline: args.timeout.unwrap_or_default(),
         device: args.world.device(args.device, is_process, report)?,
+        environments: None,
     };
     Ok(Inputs { start, options })
 }

@@ -6,7 +6,7 @@ use shardgraph_environments::space::Space;
 
 use crate::error::Call;
 use crate::initialiser::Gains;
-use crate::spaces::{n_actions, n_features};
+use crate::spaces::{n_choices, n_features};
 use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp, Sequences};
 
 /// The layers of an [`ActorCritic`].
@@ -32,7 +32,7 @@ impl Default for ActorCriticShape {
 /// The results of an [`ActorCritic`] for each observation.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyAndValue {
-    /// `[n, n_actions]`: the policy's logits.
+    /// `[n, n_actions]`: the policy's logits; of a tuple of actions, those of one behind the other.
     pub logits: Var,
     /// `[n, 1]`: the values of the states.
     pub values: Var,
@@ -71,8 +71,8 @@ impl ActorCritic {
     /// `scope/value`.
     ///
     /// # Errors
-    /// When the observation has no fixed width, the action is not discrete, a width is 0 or the
-    /// scope is taken.
+    /// When the observation has no fixed width, the action is neither discrete nor a tuple of
+    /// discrete ones, a width is 0 or the scope is taken.
     pub fn build(
         params: &mut Params,
         scope: &str,
@@ -81,7 +81,8 @@ impl ActorCritic {
         initialiser: Initialiser,
     ) -> Result<ActorCritic, Error> {
         let call = Call::new(scope, "ActorCritic::build");
-        let (n_inputs, n_actions) = (n_features(call, observation)?, n_actions(call, action)?);
+        let n_inputs = n_features(call, observation)?;
+        let n_actions = n_choices(call, action)?.iter().sum();
         let within = |name: &str| format!("{scope}/{name}");
         let hidden = &shape.hidden;
         let torso = Mlp::build(params, &within("torso"), n_inputs, hidden, initialiser)?;

@@ -78,6 +78,9 @@ pub struct DqnBatch {
     pub next_observations: Var,
     /// `[n, 1]`: importance weights of a prioritised memory.
     pub weights: Option<Var>,
+    /// `[n, n_actions]`: 0 for the actions that the next state allows, a large negative number, such
+    /// as -1e9, for the others. `None` where all are allowed.
+    pub next_mask: Option<Var>,
 }
 
 /// The results of a [`DqnLoss`].
@@ -110,6 +113,19 @@ impl DqnBatch {
             discounts: zeros(1)?,
             next_observations: zeros(network.n_inputs())?,
             weights: is_weighted.then(|| zeros(1)).transpose()?,
+            next_mask: None,
+        })
+    }
+
+    /// The same with an input for the masks of the next states.
+    ///
+    /// # Errors
+    /// Where the interpreter has no memory left.
+    pub fn with_next_mask(self, ctx: &mut dyn Ctx, network: &QNetwork) -> Result<DqnBatch, Error> {
+        let shape = Shape::new(ctx.shape(self.rewards).rows, network.n_actions());
+        Ok(DqnBatch {
+            next_mask: Some(constant(ctx, shape, 0.0)?),
+            ..self
         })
     }
 }
@@ -146,7 +162,7 @@ impl DqnLoss {
     }
 
     /// `r + discount * Q'(s', a')`, without a gradient, where `a'` is the best action by the second
-    /// matrix of values.
+    /// matrix of values, among those that the next state's mask allows.
     ///
     /// # Shapes
     /// Twice `[n, n_actions]` to `[n, 1]`.
@@ -163,6 +179,13 @@ impl DqnLoss {
         call.expect_shape(ctx, "the chooser", chooser, ctx.shape(next_values))?;
         call.expect_shape(ctx, "the rewards", batch.rewards, column)?;
         call.expect_shape(ctx, "the discounts", batch.discounts, column)?;
+        let chooser = match batch.next_mask {
+            None => chooser,
+            Some(mask) => {
+                call.expect_shape(ctx, "the mask", mask, ctx.shape(next_values))?;
+                ctx.add(chooser, mask)?
+            }
+        };
         let best = ctx.argmax_rows(chooser)?;
         let best = ctx.mul(next_values, best)?;
         let best = row_sums(ctx, best)?;

@@ -11,7 +11,7 @@
 //!                                          Lstm (Sequences) ─ ActorCritic             sequences to policies, values
 //!                                          Gru ─ EdgeMessagePassing (EdgeBatch)       graphs to rows of nodes
 //! what they say ── SoftmaxPolicy, EpsilonSchedule ──> actions
-//!               ── DqnLoss, Reinforce, ImpalaLoss (VTrace) ──> loss ── Optimiser ──> next Params
+//!               ── DqnLoss, Reinforce, ImpalaLoss (VTrace), PpoLoss ──> loss ── Optimiser ──> next Params
 //! settings: QNetworkShape, ActorCriticShape, EdgeMessagePassingShape, OptimiserConfig
 //! ```
 //!
@@ -54,6 +54,7 @@ mod mlp;
 mod optimiser;
 mod optimiser_config;
 mod policy_gradient;
+mod ppo_loss;
 mod q_network;
 mod rows;
 mod sequences;
@@ -85,6 +86,7 @@ pub use mlp::Mlp;
 pub use optimiser::Optimiser;
 pub use optimiser_config::{AdamConstants, OptimiserConfig, OptimiserRule};
 pub use policy_gradient::{ImpalaBatch, ImpalaLoss, PolicyLoss, Reduction, Reinforce};
+pub use ppo_loss::{PpoBatch, PpoLoss, PpoOutput};
 pub use q_network::{QNetwork, QNetworkShape};
 pub use sequences::Sequences;
 pub use softmax_policy::SoftmaxPolicy;

@@ -27,6 +27,15 @@ pub(crate) fn graph_features(call: Call<'_>, space: &Space) -> Result<(usize, us
     }
 }
 
+/// The number of choices of each part of an action: one part of a discrete space, one for each
+/// member of a tuple of discrete spaces.
+pub(crate) fn n_choices(call: Call<'_>, space: &Space) -> Result<Vec<usize>, Error> {
+    let SpaceKind::Tuple { spaces } = space.kind() else {
+        return Ok(vec![n_actions(call, space)?]);
+    };
+    spaces.iter().map(|part| n_actions(call, part)).collect()
+}
+
 /// The number of actions of a discrete space.
 pub(crate) fn n_actions(call: Call<'_>, space: &Space) -> Result<usize, Error> {
     match space.kind() {

@@ -20,6 +20,7 @@ mod lstm;
 mod networks;
 mod optimiser;
 mod policy;
+mod ppo_loss;
 mod schedules;
 mod sequences;
 mod v_trace;

@@ -72,6 +72,16 @@ pub trait VectorEnvironment: Debug + Send {
         None
     }
 
+    /// The actions that the last state of the episode allows that ended in environment `idx` within
+    /// the last step ([`crate::Autoreset::SameStep`] only). An environment with masks whose episodes
+    /// a limit may stop has it: what follows that state is estimated there.
+    ///
+    /// # Panics
+    /// When there is no environment `idx`.
+    fn final_action_mask(&self, _idx: usize) -> Option<&[bool]> {
+        None
+    }
+
     /// Everything that decides what comes next, as bytes, for checkpoints.
     fn to_bytes(&self) -> Vec<u8>;
 

@@ -10,10 +10,11 @@ use shardgraph_replay::{LeafRef, Rows};
 use super::config::ApexConfig;
 use super::learner::new_agent;
 use super::message::{Block, Progress};
-use crate::config::N_FEATURES;
-use crate::dqn::{DqnAgent, column, transition_layout};
+use crate::dqn::{DqnAgent, column, layout_of};
 use crate::error::Error;
 use crate::experience::Experience;
+use crate::observations::FORBIDDEN;
+use crate::run_environments::Environments;
 
 /// Everything of an actor but its messages.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ pub(super) fn exploration(apex: &ApexConfig, (index, n_actors): (u32, u32)) -> R
 impl Actor {
     pub(super) fn new(
         apex: &ApexConfig,
-        n_environments: usize,
+        (environments, n_environments): (&Environments, usize),
         seed: u64,
         (index, n_actors): (u32, u32),
         device: &Device,
@@ -62,9 +63,9 @@ impl Actor {
         let first_states = first_states(seed, index.into());
         let returns = (apex.n_step, apex.gamma);
         Ok(Actor {
-            agent: new_agent(apex, seed, device)?,
-            experience: Experience::new(n_environments, returns, first_states)?,
-            rows: Rows::new(transition_layout(N_FEATURES)?),
+            agent: new_agent(apex, environments, seed, device)?,
+            experience: Experience::new((environments, n_environments), returns, first_states)?,
+            rows: Rows::new(layout_of(environments.spaces())?),
             n_taken: 0,
             block_rows: apex.block_rows,
             epsilon: exploration(apex, (index, n_actors))?,
@@ -155,8 +156,12 @@ impl Actor {
 
     fn copy_of(&self, rows: Range<usize>) -> Result<Rows, Error> {
         let mut copy = Rows::new(self.rows.layout().clone());
+        let n_columns = copy.layout().columns().len();
+        let mut cells = Vec::with_capacity(n_columns);
         for row in rows {
-            copy.push(&[0, 1, 2, 3, 4].map(|column| self.rows.cell(column, row)))?;
+            cells.clear();
+            cells.extend((0..n_columns).map(|column| self.rows.cell(column, row)));
+            copy.push(&cells)?;
         }
         Ok(copy)
     }
@@ -166,10 +171,10 @@ impl Actor {
         let n_environments = self.experience.len() as u64;
         let key = (self.index << 40) | (self.n_steps / n_environments);
         let mut stream = KeyedRng::new(self.seed, "apex exploration", key);
-        let seen = self.experience.observations();
+        let seen = self.experience.seen();
         self.agent
             .act(seen, self.epsilon, &mut stream, &mut self.actions)?;
-        let mut insert = |cells: &[LeafRef<'_>; 5]| Ok(self.rows.push(cells)?);
+        let mut insert = |cells: &[LeafRef<'_>]| Ok(self.rows.push(cells)?);
         let ended = &mut self.progress.episodes;
         self.experience.step(&self.actions, &mut insert, ended)?;
         self.n_steps += n_environments;
@@ -183,9 +188,15 @@ impl Actor {
             return Ok(Vec::new());
         }
         let n_actions = self.agent.n_actions();
-        let next = self
+        let mut next = self
             .agent
             .action_values(rows.f32s(column::NEXT_OBSERVATION), rows.len())?;
+        if rows.layout().columns().len() > column::NEXT_MASK {
+            let flags = rows.u8s(column::NEXT_MASK);
+            for (value, _) in next.iter_mut().zip(flags).filter(|(_, flag)| **flag == 0) {
+                *value = FORBIDDEN;
+            }
+        }
         let values = self
             .agent
             .action_values(rows.f32s(column::OBSERVATION), rows.len())?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss};
 
-use crate::config::{MAX_RANKS, MAX_ROWS, MAX_SENT_WEIGHTS, Rule, n_weights_of_values};
+use crate::config::{MAX_RANKS, MAX_ROWS, MAX_SENT_WEIGHTS, Rule, Widths, n_weights_of_values};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::error::Error;
 
@@ -126,11 +126,11 @@ impl Default for ApexReplayConfig {
 }
 
 impl ApexConfig {
-    /// Refuses settings that cannot be right, with so many environments to an actor.
+    /// Refuses settings that cannot be right, with so many environments of these widths to an actor.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
-    pub fn check(&self, n_environments: usize) -> Result<(), Error> {
+    pub fn check(&self, n_environments: usize, widths: Widths) -> Result<(), Error> {
         let is_single = self.n_actors == 1 && self.n_shards == 1;
         let rules = [
             Rule::at_least_1("algorithm.target_sync_updates", self.target_sync_updates),
@@ -153,7 +153,7 @@ impl ApexConfig {
             ),
             Rule::network(
                 &self.network,
-                n_weights_of_values(&self.network),
+                n_weights_of_values(&self.network, widths),
                 MAX_SENT_WEIGHTS,
             ),
             Rule {
@@ -165,7 +165,7 @@ impl ApexConfig {
         ];
         rules.into_iter().try_for_each(Rule::check)?;
         self.replay_rules().into_iter().try_for_each(Rule::check)?;
-        self.dqn().check(n_environments)
+        self.dqn().check(n_environments, widths)
     }
 
     fn replay_rules(&self) -> [Rule; 5] {

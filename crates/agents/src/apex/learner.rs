@@ -6,9 +6,9 @@ use shardgraph_job::tags;
 use shardgraph_replay::Rows;
 
 use super::config::ApexConfig;
-use crate::config::cart_pole_spaces;
 use crate::dqn::{DqnAgent, Update};
 use crate::error::Error;
+use crate::run_environments::Environments;
 
 /// The tag of transitions that were learned from, for each step of an environment since the run began.
 const SAMPLES_PER_STEP: &str = "train/samples_per_step";
@@ -24,9 +24,14 @@ pub(super) struct Learner {
 }
 
 impl Learner {
-    pub(super) fn new(apex: &ApexConfig, seed: u64, device: &Device) -> Result<Learner, Error> {
+    pub(super) fn new(
+        apex: &ApexConfig,
+        environments: &Environments,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Learner, Error> {
         Ok(Learner {
-            agent: new_agent(apex, seed, device)?,
+            agent: new_agent(apex, environments, seed, device)?,
             n_updates: 0,
             target_sync_updates: apex.target_sync_updates,
             batch_size: apex.batch_size,
@@ -58,7 +63,11 @@ impl Learner {
 }
 
 /// The agent of the learner, and of every actor before its first weights.
-pub(super) fn new_agent(apex: &ApexConfig, seed: u64, device: &Device) -> Result<DqnAgent, Error> {
-    let (observation, action) = cart_pole_spaces()?;
-    DqnAgent::new(&apex.dqn(), (&observation, &action), seed, device)
+pub(super) fn new_agent(
+    apex: &ApexConfig,
+    environments: &Environments,
+    seed: u64,
+    device: &Device,
+) -> Result<DqnAgent, Error> {
+    DqnAgent::new(&apex.dqn(), environments.spaces(), seed, device)
 }

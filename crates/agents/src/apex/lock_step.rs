@@ -1,7 +1,6 @@
 //! Ape-X with one actor, one shard and the learner in turn, in one thread: the same bits in every run, and what the ranks are tested by.
 
 use shardgraph_autodiff::Params;
-use shardgraph_device::Device;
 use shardgraph_job::Checkpoint;
 
 use super::actor::Actor;
@@ -9,9 +8,11 @@ use super::checkpoint::{More, checkpoint_of, restore_learner, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
 use crate::checkpoint::{RunState, restore};
-use crate::config::{AgentConfig, N_FEATURES};
+use crate::config::AgentConfig;
+use crate::dqn::layout_of;
 use crate::error::Error;
 use crate::local::{Advance, Local};
+use crate::run::RunOptions;
 
 /// A run in lock step.
 #[derive(Debug)]
@@ -24,28 +25,30 @@ pub(crate) struct ApexLockStep {
 }
 
 impl Local for ApexLockStep {
-    fn new(config: &AgentConfig, device: &Device) -> Result<ApexLockStep, Error> {
-        config.check()?;
+    fn new(config: &AgentConfig, options: &RunOptions) -> Result<ApexLockStep, Error> {
+        let environments = options.environments_of(config)?;
+        config.check_on(&environments)?;
         let apex = config.algorithm.apex()?;
-        let n_environments = config.environment.n_environments();
+        let (seed, device) = (config.seed, &options.device);
+        let vector = (&environments, config.environment.n_environments);
         Ok(ApexLockStep {
             run: RunState::first(config, 1, device),
             log_updates: apex.log_updates,
-            learner: Learner::new(apex, config.seed, device)?,
-            shard: Shard::new(apex, N_FEATURES, config.seed, 0)?,
-            actor: Actor::new(apex, n_environments, config.seed, (0, 1), device)?,
+            learner: Learner::new(apex, &environments, seed, device)?,
+            shard: Shard::new(apex, layout_of(environments.spaces())?, seed, 0)?,
+            actor: Actor::new(apex, vector, seed, (0, 1), device)?,
         })
     }
 
-    fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<ApexLockStep, Error> {
+    fn of_checkpoint(checkpoint: &Checkpoint, options: &RunOptions) -> Result<ApexLockStep, Error> {
         let (
             run,
             More {
                 lock_step: counters,
             },
-        ) = RunState::of(checkpoint, device)?;
+        ) = RunState::of(checkpoint, &options.device)?;
         let counters = counters.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
-        let mut lock_step = ApexLockStep::new(&run.config, device)?;
+        let mut lock_step = ApexLockStep::new(&run.config, options)?;
         restore(checkpoint, |state| {
             restore_learner(&mut lock_step.learner, run.n_updates, state)?;
             let parts = (&mut lock_step.shard, &mut lock_step.actor);

@@ -1,8 +1,7 @@
 //! What the ranks of Ape-X tell each other.
 
-use shardgraph_replay::{ItemId, Rows};
+use shardgraph_replay::{ColumnLayout, ItemId, Rows};
 
-use crate::dqn::transition_layout;
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::topology::{Reader, Writer, episodes_of, episodes_to};
@@ -49,18 +48,18 @@ impl Block {
     }
 
     /// The block and its number.
-    pub(super) fn from_bytes(width: usize, bytes: &[u8]) -> Result<(Block, u64), Error> {
+    pub(super) fn from_bytes(layout: &ColumnLayout, bytes: &[u8]) -> Result<(Block, u64), Error> {
         let mut reader = Reader::new("a block", bytes);
         let number = reader.u64()?;
-        let rows = read_rows(width, &mut reader)?;
+        let rows = read_rows(layout, &mut reader)?;
         let td_errors = reader.f32s()?;
         reader.end()?;
         Ok((Block { rows, td_errors }, number))
     }
 }
 
-fn read_rows(width: usize, reader: &mut Reader<'_>) -> Result<Rows, Error> {
-    let mut rows = Rows::new(transition_layout(width)?);
+fn read_rows(layout: &ColumnLayout, reader: &mut Reader<'_>) -> Result<Rows, Error> {
+    let mut rows = Rows::new(layout.clone());
     rows.restore(reader.bytes()?)?;
     Ok(rows)
 }
@@ -118,11 +117,11 @@ impl Batch {
             .finish()
     }
 
-    pub(super) fn from_bytes(width: usize, bytes: &[u8]) -> Result<Batch, Error> {
+    pub(super) fn from_bytes(layout: &ColumnLayout, bytes: &[u8]) -> Result<Batch, Error> {
         let mut reader = Reader::new("a batch", bytes);
         let ids = reader.u64s()?.into_iter().map(ItemId).collect();
         let weights = reader.f32s()?;
-        let rows = read_rows(width, &mut reader)?;
+        let rows = read_rows(layout, &mut reader)?;
         reader.end()?;
         Ok(Batch { ids, weights, rows })
     }

@@ -13,7 +13,8 @@ use shardgraph_collectives::messages::Mailbox;
 use super::actor::Actor;
 use super::config::ApexConfig;
 use super::shard::Shard;
-use crate::config::{AgentConfig, N_FEATURES};
+use crate::config::AgentConfig;
+use crate::dqn::layout_of;
 use crate::error::Error;
 use crate::run::{RunOptions, Start, TrainProgress};
 use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
@@ -77,18 +78,18 @@ pub(super) fn run_other(
     n_ranks: u32,
     options: &RunOptions,
 ) -> Result<(), Error> {
-    let n_environments = config.environment.n_environments();
+    let environments = options.environments_of(config)?;
     match Role::of(port.rank(), n_ranks, apex.n_shards) {
         Role::Learner => Err(Error::internal("the learner's rank has another part")),
         Role::Shard(index) => run_shard(
             port,
             apex,
-            Shard::new(apex, N_FEATURES, config.seed, index)?,
+            Shard::new(apex, layout_of(environments.spaces())?, config.seed, index)?,
         ),
         Role::Actor(index, n_actors) => {
             let actor = Actor::new(
                 apex,
-                n_environments,
+                (&environments, config.environment.n_environments),
                 config.seed,
                 (index, n_actors),
                 &options.device,

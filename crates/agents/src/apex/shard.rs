@@ -1,12 +1,13 @@
 //! A shard of the replay memory: takes blocks, gives batches, changes priorities.
 
 use shardgraph_random::KeyedRng;
-use shardgraph_replay::{ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory, Rows};
+use shardgraph_replay::{
+    ColumnLayout, ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory, Rows,
+};
 
 use super::config::ApexConfig;
 use super::limiter::Limiter;
 use super::message::Block;
-use crate::dqn::transition_layout;
 use crate::error::Error;
 
 /// A prioritised memory and the ratio of draws to inserts.
@@ -26,12 +27,11 @@ pub(super) struct Shard {
 impl Shard {
     pub(super) fn new(
         apex: &ApexConfig,
-        width: usize,
+        layout: ColumnLayout,
         seed: u64,
         index: u32,
     ) -> Result<Shard, Error> {
         let replay = &apex.replay;
-        let layout = transition_layout(width)?;
         let prioritization = Prioritization {
             alpha: replay.alpha,
             epsilon: replay.epsilon,
@@ -88,6 +88,11 @@ impl Shard {
         self.n_batches += 1;
         self.limiter.n_sampled += n_rows;
         Ok(())
+    }
+
+    /// The columns of its rows.
+    pub(super) fn layout(&self) -> &ColumnLayout {
+        self.rows.layout()
     }
 
     /// The last batch: ids, importance weights and rows.

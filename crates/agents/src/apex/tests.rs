@@ -15,10 +15,13 @@ use super::message::{Block, Priorities, ShardTotals, tag};
 use super::ranks::{run_learner, run_other, run_shard, train_on_threads};
 use super::shard::Shard;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+use crate::dqn::transition_layout;
 use crate::error::Error;
+use crate::evaluation::Choice;
 use crate::evaluation::Evaluation;
 use crate::local::{Local, train_locally};
 use crate::run::{RunOptions, Start};
+use crate::testing::cartpole;
 use crate::topology::{Port, TopologyOutcome, Writer, outcome_of, ports, run_ranks};
 
 fn small() -> ApexConfig {
@@ -54,7 +57,7 @@ fn config(apex: &ApexConfig, steps: u64) -> AgentConfig {
         seed: 3,
         steps,
         checkpoint_steps: 500,
-        environment: EnvironmentConfig::CartPole { n_environments: 3 },
+        environment: EnvironmentConfig::named("cartpole", 3),
         algorithm: Algorithm::Apex(apex.clone()),
     }
 }
@@ -103,7 +106,7 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
 #[test]
 fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     let config = config(&lock_step(), 10_000);
-    let mut whole = ApexLockStep::new(&config, &Device::host()).unwrap();
+    let mut whole = ApexLockStep::new(&config, &RunOptions::default()).unwrap();
     let mut checkpoints = Vec::new();
     for _ in 0..24 {
         checkpoints.push(whole.to_checkpoint().unwrap());
@@ -111,7 +114,7 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     }
     let expected = whole.to_checkpoint().unwrap().to_bytes();
     for (n_done, checkpoint) in checkpoints.iter().enumerate() {
-        let mut resumed = ApexLockStep::of_checkpoint(checkpoint, &Device::host()).unwrap();
+        let mut resumed = ApexLockStep::of_checkpoint(checkpoint, &RunOptions::default()).unwrap();
         for _ in n_done..24 {
             resumed.advance().unwrap();
         }
@@ -205,8 +208,8 @@ fn shards_take_turns() {
 #[test]
 fn late_priorities_of_overwritten_rows_change_nothing_and_are_counted() {
     let apex = lock_step();
-    let mut actor = Actor::new(&apex, 3, 1, (0, 1), &Device::host()).unwrap();
-    let mut shard = Shard::new(&apex, 4, 1, 0).unwrap();
+    let mut actor = Actor::new(&apex, (&cartpole(), 3), 1, (0, 1), &Device::host()).unwrap();
+    let mut shard = Shard::new(&apex, transition_layout(4).unwrap(), 1, 0).unwrap();
     let mut insert = |shard: &mut Shard, n: usize| {
         for _ in 0..n {
             shard.insert(&actor.collect(u64::MAX).unwrap().0).unwrap();
@@ -232,7 +235,7 @@ fn blocks_are_cut_from_the_same_transitions() {
             block_rows,
             ..small()
         };
-        Actor::new(&apex, 70, 1, (0, 1), &Device::host()).unwrap()
+        Actor::new(&apex, (&cartpole(), 70), 1, (0, 1), &Device::host()).unwrap()
     };
     let (mut small, mut large) = (actor(8), actor(700));
     let whole = large.collect(420).unwrap();
@@ -277,18 +280,21 @@ fn a_run_is_not_longer_than_its_steps_for_a_large_block() {
 
 #[test]
 fn blocks_go_over_the_wire_unchanged() {
-    let mut actor = Actor::new(&small(), 3, 1, (1, 2), &Device::host()).unwrap();
+    let mut actor = Actor::new(&small(), (&cartpole(), 3), 1, (1, 2), &Device::host()).unwrap();
     let (block, progress) = actor.collect(u64::MAX).unwrap();
     assert_eq!(
         (block.rows.len(), block.td_errors.len(), progress.version),
         (50, 50, 0)
     );
     let bytes = block.to_bytes(7);
-    assert_eq!(Block::from_bytes(4, &bytes).unwrap(), (block, 7));
+    assert_eq!(
+        Block::from_bytes(&transition_layout(4).unwrap(), &bytes).unwrap(),
+        (block, 7)
+    );
     for end in [0, 1, 7, 8, 9, bytes.len() / 2, bytes.len() - 1] {
-        assert!(Block::from_bytes(4, &bytes[..end]).is_err());
+        assert!(Block::from_bytes(&transition_layout(4).unwrap(), &bytes[..end]).is_err());
     }
-    assert!(Block::from_bytes(3, &bytes).is_err());
+    assert!(Block::from_bytes(&transition_layout(3).unwrap(), &bytes).is_err());
 }
 
 /// How the ranks of a run ended, the learner first; `victim` sends `n_messages` and dies.
@@ -351,7 +357,9 @@ fn next_block(shard: &Port) -> u64 {
             ..
         } = shard.recv("a block").unwrap()
         {
-            return Block::from_bytes(4, &bytes).unwrap().1;
+            return Block::from_bytes(&transition_layout(4).unwrap(), &bytes)
+                .unwrap()
+                .1;
         }
     }
 }
@@ -398,7 +406,11 @@ fn the_priorities_of_another_shard_are_ignored() {
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let shard = shard;
-            run_shard(&shard, &apex, Shard::new(&apex, 4, 1, 0).unwrap())
+            run_shard(
+                &shard,
+                &apex,
+                Shard::new(&apex, transition_layout(4).unwrap(), 1, 0).unwrap(),
+            )
         });
         let wrong = Priorities::bytes_of(&[ItemId(0), ItemId(900)], &[1.0, 1.0]);
         assert!(ports[0].send(1, tag::PRIORITIES, &wrong).unwrap());
@@ -442,13 +454,17 @@ fn a_shard_is_done_only_when_the_learner_says_so() {
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let shard = shard;
-            run_shard(&shard, &apex, Shard::new(&apex, 4, 1, 0).unwrap())
+            run_shard(
+                &shard,
+                &apex,
+                Shard::new(&apex, transition_layout(4).unwrap(), 1, 0).unwrap(),
+            )
         });
         assert!(first.send(1, tag::DONE, &[]).unwrap());
         drop(first);
         assert_eq!(totals(Duration::from_millis(200)), None);
         let second = port(3);
-        let mut actor = Actor::new(&apex, 3, 1, (1, 2), &Device::host()).unwrap();
+        let mut actor = Actor::new(&apex, (&cartpole(), 3), 1, (1, 2), &Device::host()).unwrap();
         let block = actor.collect(u64::MAX).unwrap().0;
         assert!(second.send(1, tag::BLOCK, &block.to_bytes(1)).unwrap());
         assert!(second.send(1, tag::DONE, &[]).unwrap());
@@ -523,11 +539,11 @@ fn lock_step_goes_on_where_it_began() {
 #[test]
 fn an_actor_that_comes_later_has_chances_of_its_own() {
     let block_at = |key| {
-        let mut actor = Actor::new(&small(), 3, 1, (0, 1), &Device::host()).unwrap();
+        let mut actor = Actor::new(&small(), (&cartpole(), 3), 1, (0, 1), &Device::host()).unwrap();
         actor.begin_at(key);
         actor.collect(u64::MAX).unwrap().0
     };
-    let mut new = Actor::new(&small(), 3, 1, (0, 1), &Device::host()).unwrap();
+    let mut new = Actor::new(&small(), (&cartpole(), 3), 1, (0, 1), &Device::host()).unwrap();
     assert_eq!(block_at(0), new.collect(u64::MAX).unwrap().0);
     assert_ne!(block_at(0), block_at(5));
     assert_ne!(block_at(5), block_at(6));
@@ -654,11 +670,13 @@ fn it_learns() {
     apex.replay.samples_per_insert = 4.0;
     apex.optimiser.learning_rate = 5e-4;
     let mut config = config(&apex, 60_000);
-    config.environment = EnvironmentConfig::CartPole { n_environments: 4 };
+    config.environment = EnvironmentConfig::named("cartpole", 4);
     let outcome =
         train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
-    let mut agent = new_agent(&apex, 3, &Device::host()).unwrap();
+    let mut agent = new_agent(&apex, &cartpole(), 3, &Device::host()).unwrap();
     agent.set_weights(&outcome.weights).unwrap();
-    let greedy = Evaluation::play(&mut agent, 20, 1).unwrap().mean_return();
+    let greedy = Evaluation::play(&mut agent, &cartpole(), (20, Choice::Greedy), 1)
+        .unwrap()
+        .mean_return();
     assert!(greedy > 200.0, "{greedy}"); // random actions give about 22, these settings 380 and more for three seeds of three
 }

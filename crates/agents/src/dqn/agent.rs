@@ -9,16 +9,18 @@ use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
 use shardgraph_device::{Device, DeviceKind};
-use shardgraph_environments::space::Space;
 use shardgraph_random::KeyedRng;
-use shardgraph_replay::Rows;
+use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
 use super::update::{Gradient, UpdateProgram};
-use crate::agent::{Agent, first_best};
-use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
+use crate::agent::Agent;
+use crate::config::{AgentConfig, Algorithm, Widths};
 use crate::error::{Error, ErrorKind};
-use crate::{observations, weights};
+use crate::observations::{ActionBuffer, Seen};
+use crate::run::RunOptions;
+use crate::run_environments::Spaces;
+use crate::weights;
 
 /// A deep Q-learning agent, with weights that stay on its device.
 ///
@@ -27,23 +29,22 @@ use crate::{observations, weights};
 /// ranks.
 ///
 /// ```
-/// use shardgraph_agents::{DqnAgent, DqnConfig};
-/// use shardgraph_device::{Device, DeviceKind};
-/// use shardgraph_environments::space::Space;
+/// use shardgraph_agents::{AgentConfig, DqnAgent, RunOptions};
 /// use shardgraph_random::KeyedRng;
 ///
-/// let spaces = (&Space::boxed(&[3], -1.0, 1.0)?, &Space::discrete(5)?);
-/// let mut agent = DqnAgent::new(&DqnConfig::default(), spaces, 1, &Device::host())?;
+/// let config = AgentConfig::named("cartpole-dqn").unwrap();
+/// let mut agent = DqnAgent::of_config(&config, &RunOptions::default())?;
 /// let mut actions = Vec::new();
-/// agent.act(&[0.5, -0.5, 0.0, 0.1, 0.2, 0.3], 0.0, &mut KeyedRng::new(1, "example", 0), &mut actions)?;
+/// let (seen, mut stream) = ([0.5, -0.5, 0.0, 0.1, 0.2, 0.3, 0.0, -0.1], KeyedRng::new(1, "example", 0));
+/// agent.act(&seen, 0.0, &mut stream, &mut actions)?;
 /// assert_eq!(actions.len(), 2); // of two observations
 ///
-/// let error = agent.act(&[0.5, f32::NAN, 0.0], 0.0, &mut KeyedRng::new(1, "example", 0), &mut actions).unwrap_err();
+/// let error = agent.act(&[0.5, f32::NAN, 0.0, 0.0], 0.0, &mut stream, &mut actions).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "DqnAgent::act: element 1 of the observation of environment 0: expected a finite number, given NaN"
 /// );
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), shardgraph_agents::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct DqnAgent {
@@ -54,6 +55,9 @@ pub struct DqnAgent {
     update: UpdateProgram,
     /// Programs that act, by the number of observations.
     acting: BTreeMap<usize, ActProgram>,
+    /// The probability of random actions at the end of a run.
+    last_epsilon: f32,
+    has_mask: bool,
 }
 
 /// What an update was like.
@@ -76,31 +80,31 @@ struct ActProgram {
 }
 
 impl DqnAgent {
-    /// An agent for observations of one space and actions of another, with first weights from `seed`.
+    /// An agent for environments of these spaces, with first weights from `seed`.
     ///
     /// # Errors
-    /// When the observation has no fixed width, the action is not discrete, or a setting cannot be right.
+    /// When the action is not discrete, or a setting cannot be right.
     pub fn new(
         config: &DqnConfig,
-        spaces: (&Space, &Space),
+        spaces: &Spaces,
         seed: u64,
         device: &Device,
     ) -> Result<DqnAgent, Error> {
-        config.check(1)?;
+        config.check(1, Widths::of(spaces))?;
         let initialiser = Initialiser {
             seed,
             ..Initialiser::default()
         };
         let mut params = Params::new();
         let build = |params: &mut Params, scope| {
-            QNetwork::build(params, scope, spaces, &config.network, initialiser)
+            QNetwork::build(params, scope, spaces.both(), &config.network, initialiser)
         };
         let online = build(&mut params, "online")?;
         params.freeze_rest();
         let target = build(&mut params, "target")?;
         params.copy_trained_to_frozen()?;
         let optimiser = Optimiser::new(config.optimiser, params.trained_len())?;
-        let update = UpdateProgram::new(config, &params, (&online, &target), device)?;
+        let update = UpdateProgram::new(config, &params, (&online, &target), spaces, device)?;
         Ok(DqnAgent {
             device: device.clone(),
             params,
@@ -108,6 +112,8 @@ impl DqnAgent {
             optimiser,
             update,
             acting: BTreeMap::new(),
+            last_epsilon: config.exploration.end,
+            has_mask: spaces.has_mask(),
         })
     }
 
@@ -115,33 +121,34 @@ impl DqnAgent {
     ///
     /// # Errors
     /// As [`DqnAgent::new`], and for an algorithm without action values.
-    pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
-        config.check()?;
+    pub fn of_config(config: &AgentConfig, options: &RunOptions) -> Result<DqnAgent, Error> {
+        let environments = options.environments_of(config)?;
+        config.check_on(&environments)?;
         let dqn = match &config.algorithm {
             Algorithm::Dqn(dqn) => dqn.clone(),
             Algorithm::Apex(apex) => apex.dqn(),
             other => return Err(other.is_not("dqn or apex")),
         };
-        let (observation, action) = cart_pole_spaces()?;
-        DqnAgent::new(&dqn, (&observation, &action), config.seed, device)
+        DqnAgent::new(&dqn, environments.spaces(), config.seed, &options.device)
     }
 
-    /// An action for each observation, into `actions`: with probability `epsilon` any, otherwise the one of the largest value (the first of
-    /// several).
+    /// An action for each observation, into `actions`: with probability `epsilon` any that may be taken, otherwise the one of the largest
+    /// value (the first of several).
     ///
     /// # Shapes
-    /// `observations` holds a row for each environment, flat as `Space::flatten_into` makes them.
+    /// What is seen holds a row for each environment, flat as `Space::flatten_into` makes them.
     /// # Errors
-    /// When that is no whole number of rows, an observation is not finite, `epsilon` is no probability, or the weights give values that are
+    /// When that is no whole number of rows, there is no mask where the environments have them, an observation is not finite, `epsilon` is no probability, or the weights give values that are
     /// not finite.
-    pub fn act(
+    pub fn act<'a>(
         &mut self,
-        observations: &[f32],
+        seen: impl Into<Seen<'a>>,
         epsilon: f32,
         stream: &mut KeyedRng,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
+        let seen = seen.into();
+        let n = self.check(seen)?;
         if !(0.0..=1.0).contains(&epsilon) {
             return Err(ErrorKind::Mismatch {
                 component: "DqnAgent",
@@ -155,19 +162,41 @@ impl DqnAgent {
         let n_actions = self.online.n_actions() as u32;
         actions.clear();
         let mut n_greedy = 0;
-        for _ in 0..n {
+        for idx in 0..n {
             let is_random = stream.chance(f64::from(epsilon));
-            actions.push(if is_random {
-                stream.below_u32(n_actions)
-            } else {
-                GREEDY
+            actions.push(match (is_random, seen.mask) {
+                (false, _) => GREEDY,
+                (true, None) => stream.below_u32(n_actions),
+                (true, Some(mask)) => any_of(row_of(mask, idx, n_actions as usize), stream),
             });
             n_greedy += usize::from(!is_random);
         }
         if n_greedy == 0 {
             return Ok(());
         }
-        self.fill_in_best(observations, actions)
+        self.fill_in_best(seen, actions)
+    }
+
+    /// The number of rows that are seen.
+    fn check(&self, seen: Seen<'_>) -> Result<usize, Error> {
+        let n = seen.check("DqnAgent", self.online.n_inputs(), self.online.n_actions())?;
+        if seen.mask.is_some() == self.has_mask {
+            return Ok(n);
+        }
+        let text = |is_there| if is_there { "one" } else { "none" }.to_owned();
+        Err(ErrorKind::Mismatch {
+            component: "DqnAgent",
+            method: "act",
+            what: "a mask of the actions".to_owned(),
+            expected: text(self.has_mask),
+            given: text(seen.mask.is_some()),
+        }
+        .into())
+    }
+
+    /// The columns of the transitions that it learns from.
+    pub(crate) fn layout(&self) -> &ColumnLayout {
+        self.update.layout()
     }
 
     /// How many actions there are.
@@ -176,13 +205,14 @@ impl DqnAgent {
     }
 
     /// The action of the largest value in each place that waits for it.
-    fn fill_in_best(&mut self, observations: &[f32], actions: &mut [u32]) -> Result<(), Error> {
+    fn fill_in_best(&mut self, seen: Seen<'_>, actions: &mut [u32]) -> Result<(), Error> {
         let n_actions = self.online.n_actions();
         let acting = self.acting_on(actions.len())?;
-        let values = acting.values(observations)?;
-        for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions)) {
+        let values = acting.values(seen.observations)?;
+        let rows = values.chunks_exact(n_actions);
+        for (idx, (action, row)) in actions.iter_mut().zip(rows).enumerate() {
             if *action == GREEDY {
-                *action = first_best(row);
+                *action = best_of(row, seen.mask.map(|mask| row_of(mask, idx, n_actions)));
             }
         }
         Ok(())
@@ -334,11 +364,26 @@ impl Agent for DqnAgent {
         Ok(()) // it sees one observation at a time
     }
 
-    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
-        let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
-        actions.clear();
+    fn act_greedily(&mut self, seen: Seen<'_>, actions: &mut ActionBuffer) -> Result<(), Error> {
+        let n = self.check(seen)?;
+        let actions = actions.discrete();
         actions.resize(n, GREEDY);
-        self.fill_in_best(observations, actions)
+        self.fill_in_best(seen, actions)
+    }
+
+    /// With the probability of random actions that a run ends with.
+    fn act_sampled(
+        &mut self,
+        seen: Seen<'_>,
+        stream: &mut KeyedRng,
+        actions: &mut ActionBuffer,
+    ) -> Result<(), Error> {
+        let epsilon = self.last_epsilon;
+        self.act(seen, epsilon, stream, actions.discrete())
+    }
+
+    fn end_episode(&mut self, _environment: usize) -> Result<(), Error> {
+        Ok(()) // it sees one observation at a time
     }
 
     fn weights(&self) -> &[f32] {
@@ -356,6 +401,44 @@ impl Agent for DqnAgent {
     fn import(&mut self, path: &Path) -> Result<(), Error> {
         DqnAgent::import(self, path)
     }
+}
+
+/// The flags of one environment.
+fn row_of(mask: &[bool], idx: usize, n_actions: usize) -> &[bool] {
+    &mask[idx * n_actions..(idx + 1) * n_actions]
+}
+
+/// One of the actions that may be taken, each as likely.
+fn any_of(mask: &[bool], stream: &mut KeyedRng) -> u32 {
+    let n_allowed = mask.iter().filter(|&&may| may).count();
+    let wanted = stream.below_u32(n_allowed as u32) as usize;
+    let mut allowed = (0..).zip(mask).filter(|(_, may)| **may);
+    allowed.nth(wanted).map_or(0, |(action, _)| action)
+}
+
+/// The first of the largest values, among the actions that may be taken.
+fn best_of(values: &[f32], mask: Option<&[bool]>) -> u32 {
+    let Some(mask) = mask else {
+        return first_best(values);
+    };
+    let mut best: Option<usize> = None;
+    for (action, &value) in values.iter().enumerate().filter(|(idx, _)| mask[*idx]) {
+        if best.is_none_or(|best| value > values[best]) {
+            best = Some(action);
+        }
+    }
+    best.unwrap_or(0) as u32
+}
+
+/// The first of the largest values.
+fn first_best(values: &[f32]) -> u32 {
+    let mut best = 0;
+    for (action, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = action;
+        }
+    }
+    best as u32
 }
 
 /// Programs that act, by number of observations, at a time.

@@ -1,13 +1,13 @@
 //! The training loop's whole state as the files of a checkpoint.
 
-use shardgraph_device::Device;
 use shardgraph_job::{Checkpoint, Tensors};
 
 use super::trainer::DqnTrainer;
 use crate::checkpoint::{NoMore, RunState, restore};
 use crate::error::Error;
+use crate::run::RunOptions;
 
-/// The name of the carts' motion.
+/// The name of the environments' state.
 const ENVIRONMENTS: &str = "environments";
 
 impl DqnTrainer {
@@ -36,9 +36,12 @@ impl DqnTrainer {
     ///
     /// # Errors
     /// When the checkpoint is of another version or kind of device, or its parts do not belong together.
-    pub fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<DqnTrainer, Error> {
-        let (run, NoMore {}) = RunState::of(checkpoint, device)?;
-        let mut trainer = DqnTrainer::new(&run.config, device)?;
+    pub fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+    ) -> Result<DqnTrainer, Error> {
+        let (run, NoMore {}) = RunState::of(checkpoint, &options.device)?;
+        let mut trainer = DqnTrainer::new(&run.config, options)?;
         (trainer.n_steps, trainer.n_updates) = (run.n_steps, run.n_updates);
         restore(checkpoint, |state| {
             let (weights, optimiser) = (state.f32s("weights")?, state.u8s("optimiser")?);

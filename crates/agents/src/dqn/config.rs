@@ -5,7 +5,7 @@ use shardgraph_components::{
     DqnLoss, EpsilonSchedule, OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss,
 };
 
-use crate::config::{MAX_ROWS, MAX_WEIGHTS, Rule, n_weights_of_values, setting};
+use crate::config::{MAX_ROWS, MAX_WEIGHTS, Rule, Widths, n_weights_of_values, setting};
 use crate::error::Error;
 
 /// Settings of deep Q-learning and of its usual extensions, each of which can be left out.
@@ -155,14 +155,14 @@ impl Default for ExplorationConfig {
 }
 
 impl DqnConfig {
-    /// Refuses settings that cannot be right, with so many environments.
+    /// Refuses settings that cannot be right, with so many environments of these widths.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
-    pub fn check(&self, n_environments: usize) -> Result<(), Error> {
+    pub fn check(&self, n_environments: usize, widths: Widths) -> Result<(), Error> {
         setting("algorithm.optimiser", self.optimiser.check())?;
         setting("algorithm.td_loss", self.loss().check())?;
-        let n_weights = n_weights_of_values(&self.network);
+        let n_weights = n_weights_of_values(&self.network, widths);
         let mut rules = vec![
             Rule::network(&self.network, n_weights, MAX_WEIGHTS),
             Rule::between("algorithm.n_step", self.n_step.into(), MAX_ROWS),

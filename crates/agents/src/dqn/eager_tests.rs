@@ -57,6 +57,7 @@ fn eagerly(
         discounts: input(rows.f32s(4)),
         next_observations: input(rows.f32s(3)),
         weights: Some(input(weights)),
+        next_mask: None,
     };
     let loss = config.loss();
     let output = loss

@@ -8,6 +8,7 @@ use shardgraph_replay::{
 
 use super::config::{PrioritizedConfig, ReplayConfig};
 use crate::error::Error;
+use crate::run_environments::Spaces;
 
 /// The columns of a transition, by position.
 pub(crate) mod column {
@@ -17,6 +18,8 @@ pub(crate) mod column {
     pub(crate) const NEXT_OBSERVATION: usize = 3;
     /// What the value of the next observation counts: 0 where the episode terminated before it.
     pub(crate) const DISCOUNT: usize = 4;
+    /// 1 for each action that the next observation's state allows; absent where all always do.
+    pub(crate) const NEXT_MASK: usize = 5;
 }
 
 /// The layout of transitions between observations of `width` numbers: observation, action, reward, next observation, and the discount, which
@@ -32,6 +35,22 @@ pub fn transition_layout(width: usize) -> Result<ColumnLayout, Error> {
         ("next_observation", ElementKind::F32, width),
         ("discount", ElementKind::F32, 1),
     ])?)
+}
+
+/// The layout of the transitions of environments: as [`transition_layout`], and where there are masks
+/// that of the next observation's state.
+pub(crate) fn layout_of(spaces: &Spaces) -> Result<ColumnLayout, Error> {
+    let plain = transition_layout(spaces.n_features())?;
+    if !spaces.has_mask() {
+        return Ok(plain);
+    }
+    let named = plain.columns().iter();
+    let mut columns: Vec<_> = named
+        .map(|column| (column.name.as_str(), column.kind, column.width))
+        .collect();
+    let n_actions = spaces.n_actions()?;
+    columns.push(("next_mask", ElementKind::U8, n_actions));
+    Ok(ColumnLayout::new(&columns)?)
 }
 
 /// A replay memory and the last batch that was drawn from it.

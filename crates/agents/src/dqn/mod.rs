@@ -15,8 +15,7 @@ mod naive;
 mod tests;
 
 pub use agent::{DqnAgent, Update};
-pub(crate) use config::check_ranks;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
-pub(crate) use memory::column;
 pub use memory::transition_layout;
+pub(crate) use memory::{column, layout_of};
 pub use trainer::{DqnTrainer, StepReport};

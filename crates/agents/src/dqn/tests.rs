@@ -14,6 +14,8 @@ use shardgraph_replay::{LeafRef, Rows};
 use super::naive::{self, Layer, Transition};
 use super::*;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+use crate::run::RunOptions;
+use crate::run_environments::Spaces;
 
 pub(super) fn spaces() -> (Space, Space) {
     let observation = Space::boxed(&[3], -10.0, 10.0).unwrap();
@@ -22,7 +24,8 @@ pub(super) fn spaces() -> (Space, Space) {
 
 pub(super) fn agent(config: &DqnConfig, seed: u64) -> DqnAgent {
     let (observation, action) = spaces();
-    DqnAgent::new(config, (&observation, &action), seed, &Device::host()).unwrap()
+    let spaces = Spaces::new(observation, action).unwrap();
+    DqnAgent::new(config, &spaces, seed, &Device::host()).unwrap()
 }
 
 pub(super) fn small(batch_size: usize, gradient_blocks: usize) -> DqnConfig {
@@ -224,7 +227,7 @@ fn acting_is_the_first_of_the_best_or_random() {
     for n in [0, 1, 2, 31, 32, 33] {
         let observations: Vec<f32> = (0..3 * n).map(|_| stream.normal() as f32).collect();
         agent
-            .act(&observations, 0.0, &mut stream, &mut actions)
+            .act(&observations[..], 0.0, &mut stream, &mut actions)
             .unwrap();
         assert_eq!(actions.len(), n);
         for (row, &action) in observations.chunks_exact(3).zip(&actions) {
@@ -255,13 +258,13 @@ fn new_weights_act_at_once() {
     let (mut stream, mut actions) = (KeyedRng::new(1, "test", 0), Vec::new());
     let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
     agent
-        .act(&observations, 0.0, &mut stream, &mut actions)
+        .act(&observations[..], 0.0, &mut stream, &mut actions)
         .unwrap();
     let before = actions.clone();
     let opposite: Vec<f32> = agent.weights().iter().map(|w| -w).collect();
     agent.set_weights(&opposite).unwrap();
     agent
-        .act(&observations, 0.0, &mut stream, &mut actions)
+        .act(&observations[..], 0.0, &mut stream, &mut actions)
         .unwrap();
     assert_ne!(actions, before);
 }
@@ -364,7 +367,7 @@ fn an_agent_acts_again_after_a_run_that_failed() {
     let (mut stream, mut actions) = (KeyedRng::new(1, "test", 0), Vec::new());
     let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
     let mut act = |agent: &mut DqnAgent| {
-        let acted = agent.act(&observations, 0.0, &mut stream, &mut actions);
+        let acted = agent.act(&observations[..], 0.0, &mut stream, &mut actions);
         acted.map(|()| actions.clone())
     };
     let expected = act(&mut agent).unwrap();
@@ -384,12 +387,13 @@ fn weights_and_spaces_that_do_not_fit_are_named() {
     assert_says(agent.set_weights(&[0.0]), &message);
     let (observation, action) = spaces();
     let config = small(4, 1);
-    let build = |spaces| DqnAgent::new(&config, spaces, 1, &Device::host());
+    let spaces = Spaces::new(observation.clone(), observation).unwrap();
+    let built = DqnAgent::new(&config, &spaces, 1, &Device::host());
     let message = "component `online`, QNetwork::build: the action space: expected";
-    assert_says(build((&observation, &observation)), message);
+    assert_says(built, message);
     let graph = Space::graph(1, 0).unwrap();
-    let message = "component `online`, QNetwork::build: the observation space: expected";
-    assert_says(build((&graph, &action)), message);
+    let message = "graph";
+    assert_says(Spaces::new(graph, action), message);
 }
 
 #[test]
@@ -427,7 +431,7 @@ fn run_config(is_rainbow: bool, n_environments: usize, seed: u64) -> AgentConfig
         seed,
         steps: 400,
         checkpoint_steps: 100,
-        environment: EnvironmentConfig::CartPole { n_environments },
+        environment: EnvironmentConfig::named("cartpole", n_environments),
         algorithm: Algorithm::Dqn(dqn),
     }
 }
@@ -455,11 +459,11 @@ proptest! {
         stop in 0u64..400,
     ) {
         let config = run_config(is_rainbow, n_environments, seed);
-        let mut whole = DqnTrainer::new(&config, &Device::host()).unwrap();
+        let mut whole = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
         advance_to(&mut whole, stop);
         let stopped = Checkpoint::from_bytes(&bytes(&whole)).unwrap();
         advance_to(&mut whole, 400);
-        let mut resumed = DqnTrainer::of_checkpoint(&stopped, &Device::host()).unwrap();
+        let mut resumed = DqnTrainer::of_checkpoint(&stopped, &RunOptions::default()).unwrap();
         advance_to(&mut resumed, 400);
         prop_assert!(bytes(&resumed) == bytes(&whole));
         prop_assert!(whole.n_updates() > 50);
@@ -473,7 +477,7 @@ fn updates_and_copies_come_at_their_steps() {
         panic!("another algorithm")
     };
     dqn.replay.capacity = 1000;
-    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
     let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());
     while trainer.n_steps() < 60 {
         let report = trainer
@@ -489,7 +493,7 @@ fn updates_and_copies_come_at_their_steps() {
     assert_eq!(equal_at, expected);
     // Four environments take four steps at a time; updates are as many.
     let config = run_config(false, 4, 1);
-    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
     advance_to(&mut trainer, 400);
     assert_eq!(trainer.n_updates(), 400 / 6 - 36 / 6);
     let exploration = ExplorationConfig::default().schedule(400);
@@ -507,7 +511,7 @@ fn what_is_due_within_a_step_comes_in_its_order() {
         panic!("another algorithm")
     };
     (dqn.train_every, dqn.target_sync_steps) = (4, 3);
-    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
     let is_equal = |trainer: &DqnTrainer| {
         let weights = trainer.agent.params().flat();
         let (online, target) = weights.split_at(weights.len() / 2);
@@ -528,7 +532,7 @@ fn a_large_step_learns_from_learning_starts_on() {
             panic!("another algorithm")
         };
         (dqn.learning_starts, dqn.n_step) = (learning_starts, 1);
-        let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+        let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
         advance_to(&mut trainer, 64);
         trainer
     };
@@ -560,7 +564,7 @@ fn td_errors_become_priorities() {
     dqn.learning_starts = 42;
     dqn.batch_size = 42;
     dqn.n_step = 1;
-    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
     advance_to(&mut trainer, 41);
     assert_eq!(trainer.replay.priorities(), [1.0; 41]);
     advance_to(&mut trainer, 42);
@@ -580,7 +584,7 @@ fn td_errors_become_priorities() {
 #[test]
 fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
     let config = run_config(false, 1, 3);
-    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
     let mut n_episodes = 0;
     while n_episodes == 0 {
         let report = trainer

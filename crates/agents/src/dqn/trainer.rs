@@ -1,19 +1,23 @@
 //! The training loop: act in every environment, remember, and learn from what is remembered.
 
+use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::EpsilonSchedule;
-use shardgraph_device::Device;
+use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::LeafRef;
 
 use super::agent::{DqnAgent, Update};
-use super::config::DqnConfig;
-use super::memory::{Replay, transition_layout};
-use crate::config::{AgentConfig, EnvironmentConfig, N_FEATURES};
+use super::config::{DqnConfig, check_ranks};
+use super::memory::{Replay, layout_of};
+use crate::agent::Agent;
+use crate::config::AgentConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
 use crate::experience::Experience;
+use crate::local::Advance;
 use crate::memory::{Parts, check_room};
+use crate::run::{Place, RankTrainer, RunOptions};
 
 /// What one step of all environments gave; used again by the next.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,7 +36,7 @@ pub struct StepReport {
     pub is_logged: bool,
 }
 
-/// Deep Q-learning on carts with poles: everything that decides how a run goes on.
+/// Deep Q-learning in a vector of environments: everything that decides how a run goes on.
 ///
 /// # Determinism
 /// Steps, updates and weights have the same bits for any number of ranks up to [`DqnConfig::gradient_blocks`], and whether or not the
@@ -40,12 +44,11 @@ pub struct StepReport {
 /// index is a step, an update or an episode.
 ///
 /// ```
-/// use shardgraph_agents::{AgentConfig, DqnTrainer};
+/// use shardgraph_agents::{AgentConfig, DqnTrainer, RunOptions};
 /// use shardgraph_collectives::{Comm, Timeout};
-/// use shardgraph_device::Device;
 ///
 /// let config = AgentConfig::named("cartpole-dqn").unwrap();
-/// let mut trainer = DqnTrainer::new(&config, &Device::host())?;
+/// let mut trainer = DqnTrainer::new(&config, &RunOptions::default())?;
 /// for _ in 0..100 {
 ///     trainer.advance(&mut Comm::solo(), Timeout::default())?;
 /// }
@@ -72,16 +75,17 @@ impl DqnTrainer {
     ///
     /// # Errors
     /// When a setting cannot be right, or the agent does not fit the environment or the device.
-    pub fn new(config: &AgentConfig, device: &Device) -> Result<DqnTrainer, Error> {
-        config.check()?;
-        check_room(config, Parts::Together)?;
-        let EnvironmentConfig::CartPole { n_environments } = config.environment;
+    pub fn new(config: &AgentConfig, options: &RunOptions) -> Result<DqnTrainer, Error> {
+        let environments = options.environments_of(config)?;
+        config.check_on(&environments)?;
+        check_room(config, &environments, Parts::Together)?;
+        let n_environments = config.environment.n_environments;
         let dqn = config.algorithm.dqn()?;
         let returns = (dqn.n_step, dqn.gamma);
         Ok(DqnTrainer {
-            agent: DqnAgent::of_config(config, device)?,
-            experience: Experience::new(n_environments, returns, config.seed)?,
-            replay: Replay::new(&dqn.replay, transition_layout(N_FEATURES)?)?,
+            agent: DqnAgent::of_config(config, options)?,
+            experience: Experience::new((&environments, n_environments), returns, config.seed)?,
+            replay: Replay::new(&dqn.replay, layout_of(environments.spaces())?)?,
             n_steps: 0,
             n_updates: 0,
             exploration: dqn.exploration.schedule(config.steps),
@@ -105,10 +109,10 @@ impl DqnTrainer {
         self.report.update = None;
         self.report.is_logged = false;
         let mut stream = KeyedRng::new(self.config.seed, "exploration", self.n_steps);
-        let (seen, epsilon) = (self.experience.observations(), self.report.epsilon);
+        let (seen, epsilon) = (self.experience.seen(), self.report.epsilon);
         self.agent
             .act(seen, epsilon, &mut stream, &mut self.actions)?;
-        let mut insert = |cells: &[LeafRef<'_>; 5]| self.replay.insert(cells);
+        let mut insert = |cells: &[LeafRef<'_>]| self.replay.insert(cells);
         self.experience
             .step(&self.actions, &mut insert, &mut self.report.episodes)?;
         let before = self.n_steps;
@@ -190,5 +194,72 @@ impl DqnTrainer {
     /// Returns of the episodes so far.
     pub fn episodes(&self) -> &EpisodeStatistics {
         self.experience.episodes()
+    }
+}
+
+impl RankTrainer for DqnTrainer {
+    fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<DqnTrainer, Error> {
+        DqnTrainer::new(config, options)
+    }
+
+    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
+        check_ranks(config.algorithm.dqn()?.gradient_blocks, n_ranks)
+    }
+
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+        _: Place,
+    ) -> Result<DqnTrainer, Error> {
+        DqnTrainer::of_checkpoint(checkpoint, options)
+    }
+
+    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        match ranks.is_first() {
+            true => DqnTrainer::to_checkpoint(self).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error> {
+        let report = DqnTrainer::advance(self, comm, timeout)?;
+        let logged = report.update.filter(|_| report.is_logged);
+        let losses = logged.map(|update| {
+            vec![
+                (tags::TD_LOSS, update.loss),
+                (tags::Q_VALUES, update.q_mean),
+            ]
+        });
+        Ok(Advance {
+            n_steps: report.n_environments,
+            episodes: report.episodes.clone(),
+            epsilon: Some(report.epsilon),
+            losses: losses.into_iter().collect(),
+            ..Advance::default()
+        })
+    }
+
+    fn config(&self) -> &AgentConfig {
+        &self.config
+    }
+
+    fn n_steps(&self) -> u64 {
+        self.n_steps
+    }
+
+    fn n_updates(&self) -> u64 {
+        self.n_updates
+    }
+
+    fn episodes(&self) -> &EpisodeStatistics {
+        self.experience.episodes()
+    }
+
+    fn params(&self) -> &Params {
+        self.agent.params()
+    }
+
+    fn into_agent(self, _: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
+        Ok(Box::new(self.agent))
     }
 }

@@ -10,8 +10,10 @@ use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::agent::Update;
 use super::config::{DqnConfig, check_ranks};
-use super::memory::{column, transition_layout};
+use super::memory::{column, layout_of};
 use crate::error::{Error, ErrorKind};
+use crate::observations::penalties;
+use crate::run_environments::Spaces;
 
 /// The program of one block, and what the blocks of a batch add up to.
 ///
@@ -31,6 +33,7 @@ pub(super) struct UpdateProgram {
     /// Their sum.
     total: Vec<f32>,
     one_hot: Vec<f32>,
+    penalties: Vec<f32>,
 }
 
 /// The gradient of a batch, and what is told of it.
@@ -49,13 +52,17 @@ impl UpdateProgram {
         config: &DqnConfig,
         params: &Params,
         (online, target): (&QNetwork, &QNetwork),
+        spaces: &Spaces,
         device: &Device,
     ) -> Result<UpdateProgram, Error> {
         let n_blocks = config.gradient_blocks;
         let block_rows = config.batch_size / n_blocks;
         let is_weighted = config.replay.prioritized.is_some();
         let mut record = Recorder::new(params, 0, 1);
-        let inputs = DqnBatch::inputs(&mut record, block_rows, online, is_weighted)?;
+        let mut inputs = DqnBatch::inputs(&mut record, block_rows, online, is_weighted)?;
+        if spaces.has_mask() {
+            inputs = inputs.with_next_mask(&mut record, online)?;
+        }
         let output = config
             .loss()
             .of_networks(&mut record, (online, target), &inputs)?;
@@ -72,7 +79,7 @@ impl UpdateProgram {
         Ok(UpdateProgram {
             program: record.plan().load(device)?,
             inputs,
-            layout: transition_layout(online.n_inputs())?,
+            layout: layout_of(spaces)?,
             n_blocks,
             block_rows,
             n_actions: online.n_actions(),
@@ -80,6 +87,7 @@ impl UpdateProgram {
             partials: Vec::with_capacity(width * n_blocks),
             total: vec![0.0; width],
             one_hot: vec![0.0; block_rows * online.n_actions()],
+            penalties: Vec::new(),
         })
     }
 
@@ -110,6 +118,11 @@ impl UpdateProgram {
             q_mean: rest[1],
         };
         Ok(Gradient { gradient, update })
+    }
+
+    /// The columns of a batch.
+    pub(super) fn layout(&self) -> &ColumnLayout {
+        &self.layout
     }
 
     /// The TD errors of the last batch.
@@ -146,6 +159,14 @@ impl UpdateProgram {
             .set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
         if let (Some(input), Some(weights)) = (inputs.weights, weights) {
             self.program.set_input(input, &weights[first..first + n])?;
+        }
+        if let Some(input) = inputs.next_mask {
+            let of_block = first * self.n_actions..(first + n) * self.n_actions;
+            let flags = &rows.u8s(column::NEXT_MASK)[of_block];
+            self.penalties.clear();
+            self.penalties
+                .extend(penalties(flags.iter().map(|&flag| flag != 0)));
+            self.program.set_input(input, &self.penalties)?;
         }
         self.program.run(&mut self.solo, params)?;
         self.program.append_param_gradient(&mut self.partials)?;

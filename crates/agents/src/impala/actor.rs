@@ -3,14 +3,17 @@
 use shardgraph_autodiff::Params;
 use shardgraph_components::SoftmaxPolicy;
 use shardgraph_device::Device;
-use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_environments::{Actions, VectorEnvironment};
 use shardgraph_random::KeyedRng;
 
 use super::config::ImpalaConfig;
 use super::trajectory::Unroll;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
+use crate::log_probability::log_probability;
+use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
+use crate::run_environments::{Environments, final_observation};
 
 /// Everything of an actor but its messages.
 #[derive(Debug)]
@@ -18,7 +21,7 @@ pub(super) struct Actor {
     params: Params,
     policy: SoftmaxPolicy,
     acting: PolicyProgram,
-    pub(super) carts: CartPoles,
+    pub(super) vector: Box<dyn VectorEnvironment>,
     pub(super) state: MemoryState,
     pub(super) episodes: EpisodeStatistics,
     seed: u64,
@@ -31,7 +34,7 @@ pub(super) struct Actor {
     /// The learner's updates that its weights have seen.
     pub(super) version: u64,
     actions: Vec<u32>,
-    observations: Vec<[f32; 4]>,
+    observations: Vec<f32>,
     said: Said,
 }
 
@@ -43,20 +46,25 @@ fn first_states(seed: u64, index: u64) -> u64 {
 impl Actor {
     pub(super) fn new(
         impala: &ImpalaConfig,
-        n_environments: usize,
+        (environments, n_environments): (&Environments, usize),
         seed: u64,
         index: u32,
         device: &Device,
     ) -> Result<Actor, Error> {
-        let (params, network) = build_policy(&impala.network, seed)?;
-        let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        carts.reset(first_states(seed, index.into()));
+        let (params, network) = build_policy(environments, &impala.network, seed)?;
+        let mut vector = environments.vector(n_environments)?;
+        vector.reset(first_states(seed, index.into()));
         Ok(Actor {
-            policy: SoftmaxPolicy::build("policy", &carts.action_space())?,
-            acting: PolicyProgram::new(&params, &network, n_environments, device)?,
+            policy: SoftmaxPolicy::build("policy", environments.spaces().action())?,
+            acting: PolicyProgram::new(
+                &params,
+                &network,
+                (n_environments, environments.spaces().has_mask()),
+                device,
+            )?,
             state: MemoryState::new(&network, n_environments),
             params,
-            carts,
+            vector,
             episodes: EpisodeStatistics::new(n_environments),
             seed,
             index: index.into(),
@@ -65,7 +73,7 @@ impl Actor {
             n_steps: 0,
             version: 0,
             actions: Vec::with_capacity(n_environments),
-            observations: vec![[0.0; 4]; n_environments],
+            observations: Vec::new(),
             said: Said::default(),
         })
     }
@@ -74,7 +82,7 @@ impl Actor {
     pub(super) fn begin_at(&mut self, key: u64) {
         if key > 0 {
             self.seed = KeyedRng::new(self.seed, "impala actor that came later", key).next_u64();
-            self.carts.reset(first_states(self.seed, self.index));
+            self.vector.reset(first_states(self.seed, self.index));
         }
     }
 
@@ -91,28 +99,27 @@ impl Actor {
         for _ in 0..self.unroll_steps {
             self.step(unroll)?;
         }
-        unroll
-            .observations
-            .extend(self.carts.observations().as_flattened());
+        unroll.observations.extend(self.vector.observations());
         unroll.begins.extend(&self.state.begins);
         Ok(())
     }
 
     fn step(&mut self, unroll: &mut Unroll) -> Result<(), Error> {
-        self.observations.copy_from_slice(self.carts.observations());
-        let seen = self.observations.as_flattened();
+        let seen = Seen::of(self.vector.as_ref());
         self.acting
             .run(&self.params, seen, &self.state, &mut self.said)?;
-        unroll.observations.extend(seen);
+        unroll.observations.extend(seen.observations);
+        let flags = seen.mask.unwrap_or_default();
+        unroll.masks.extend(penalties(flags.iter().copied()));
         unroll.begins.extend(&self.state.begins);
-        let n_environments = self.carts.len() as u64;
+        let n_environments = self.vector.n_environments() as u64;
         let key = (self.index << 40) | (self.n_steps / n_environments);
         let mut stream = KeyedRng::new(self.seed, "impala actions", key);
         self.actions.clear();
         self.policy
             .sample_into(&self.said.logits, &mut stream, &mut self.actions)?;
         self.n_steps += n_environments;
-        self.carts.step(&self.actions)?;
+        self.vector.step(Actions::Discrete(&self.actions))?;
         self.record(unroll);
         self.remember();
         self.value_truncated(unroll)
@@ -120,12 +127,14 @@ impl Actor {
 
     /// What the step earned.
     fn record(&mut self, unroll: &mut Unroll) {
-        let n_actions = self.said.logits.len() / self.actions.len();
-        let step = self.carts.last_step();
-        for (idx, &action) in self.actions.iter().enumerate() {
-            let logits = &self.said.logits[idx * n_actions..(idx + 1) * n_actions];
-            unroll.actions.push(action.into());
-            unroll.behaviour.push(log_probability(logits, action));
+        let step = self.vector.last_step();
+        let n_parts = self.policy.n_choices().len();
+        let logits = self.said.logits.chunks_exact(self.policy.n_actions());
+        let actions = self.actions.chunks_exact(n_parts).zip(logits);
+        for (idx, (action, logits)) in actions.enumerate() {
+            unroll.actions.extend(action.iter().copied().map(u64::from));
+            let behaviour = log_probability(self.policy.n_choices(), logits, action);
+            unroll.behaviour.push(behaviour);
             unroll.rewards.push(step.rewards[idx]);
             unroll
                 .discounts
@@ -139,7 +148,7 @@ impl Actor {
 
     /// The memory after the step.
     fn remember(&mut self) {
-        let step = self.carts.last_step();
+        let step = self.vector.last_step();
         for (idx, begins) in self.state.begins.iter_mut().enumerate() {
             *begins = if step.ended(idx) { 1.0 } else { 0.0 };
         }
@@ -150,22 +159,28 @@ impl Actor {
     /// Adds the value of the last observation to the last reward of each episode that a limit has just stopped: there its return goes on,
     /// and the next observation belongs to another episode.
     fn value_truncated(&mut self, unroll: &mut Unroll) -> Result<(), Error> {
-        let step = self.carts.last_step();
+        let vector = self.vector.as_ref();
+        let step = vector.last_step();
         if !step.truncated.contains(&true) {
             return Ok(());
         }
-        let mut seen = self.carts.observations().to_vec();
+        self.observations.clear();
+        self.observations.extend(vector.observations());
+        let width = self.observations.len() / vector.n_environments();
         let mut state = self.state.clone();
-        for (idx, seen) in seen.iter_mut().enumerate() {
-            if let Some(last) = self.carts.final_observation(idx) {
-                *seen = *last;
+        for (idx, seen) in self.observations.chunks_exact_mut(width).enumerate() {
+            if step.ended(idx) {
+                seen.copy_from_slice(final_observation(vector, idx)?);
             }
             state.begins[idx] = 0.0; // the episode that has ended is still remembered
         }
-        let seen = seen.as_flattened();
+        let seen = Seen {
+            observations: &self.observations,
+            mask: vector.action_mask(), // values do not depend on it
+        };
         self.acting
             .run(&self.params, seen, &state, &mut self.said)?;
-        let first = unroll.rewards.len() - self.carts.len();
+        let first = unroll.rewards.len() - vector.n_environments();
         for (idx, value) in self
             .said
             .values
@@ -177,14 +192,4 @@ impl Actor {
         }
         Ok(())
     }
-}
-
-/// The same bits on every machine.
-fn log_probability(logits: &[f32], action: u32) -> f32 {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits
-        .iter()
-        .map(|&logit| libm::exp(f64::from(logit - largest)))
-        .sum();
-    (f64::from(logits[action as usize] - largest) - libm::log(sum)) as f32
 }

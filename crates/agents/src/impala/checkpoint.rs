@@ -36,7 +36,7 @@ pub(super) fn checkpoint_of(
     actor: Option<&Actor>,
 ) -> Result<Checkpoint, Error> {
     let optimiser = learner.optimiser.to_bytes();
-    let environments = actor.map(|actor| actor.carts.to_bytes());
+    let environments = actor.map(|actor| actor.vector.to_bytes());
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.params.flat())?;
     tensors.add_u8("optimiser", &optimiser)?;
@@ -57,7 +57,7 @@ pub(super) fn restore_actor(
     episodes: EpisodeStatistics,
     state: &Tensors<'_>,
 ) -> Result<(), Error> {
-    actor.carts.restore(state.u8s("actor/environments")?)?;
+    actor.vector.restore(state.u8s("actor/environments")?)?;
     let lists = ["actor/begins", "actor/hidden", "actor/cell"].map(|name| state.f32s(name));
     let [begins, hidden, cell] = lists;
     let (begins, hidden, cell) = (begins?, hidden?, cell?);

@@ -5,7 +5,7 @@ use shardgraph_components::{
     ActorCriticShape, ImpalaLoss, OptimiserConfig, OptimiserRule, Reduction,
 };
 
-use crate::config::{MAX_RANKS, MAX_SENT_WEIGHTS, Rule, n_weights_of_policy, setting};
+use crate::config::{MAX_RANKS, MAX_SENT_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 use crate::error::Error;
 
 /// Settings of IMPALA.
@@ -76,11 +76,11 @@ const MAX_NUMBERS: u64 = 1 << 23;
 const MAX_UNROLL_STEPS: usize = 1024;
 
 impl ImpalaConfig {
-    /// Refuses settings that cannot be right, with so many environments to an actor.
+    /// Refuses settings that cannot be right, with so many environments of these widths to an actor.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
-    pub fn check(&self, n_environments: usize) -> Result<(), Error> {
+    pub fn check(&self, n_environments: usize, widths: Widths) -> Result<(), Error> {
         let is_single = self.n_actors == 1 && self.batch_trajectories == n_environments;
         let rules = [
             Rule::fraction("algorithm.gamma", self.gamma),
@@ -92,7 +92,7 @@ impl ImpalaConfig {
             ),
             Rule::network(
                 &self.network,
-                n_weights_of_policy(&self.network),
+                n_weights_of_policy(&self.network, widths),
                 MAX_SENT_WEIGHTS,
             ),
             Rule::at_least_1("algorithm.log_updates", self.log_updates),
@@ -103,14 +103,14 @@ impl ImpalaConfig {
                 given: format!("true, with {} and {n_environments}", self.n_actors),
             },
         ];
-        let batch_rules = self.batch_rules(n_environments);
+        let batch_rules = self.batch_rules(n_environments, widths);
         batch_rules.into_iter().try_for_each(Rule::check)?;
         rules.into_iter().try_for_each(Rule::check)?;
         setting("algorithm.loss", self.loss.check())?;
         setting("algorithm.optimiser", self.optimiser.check())
     }
 
-    fn batch_rules(&self, n_environments: usize) -> [Rule; 3] {
+    fn batch_rules(&self, n_environments: usize, widths: Widths) -> [Rule; 3] {
         let batch = self.batch_trajectories;
         [
             Rule {
@@ -129,7 +129,7 @@ impl ImpalaConfig {
             },
             Rule {
                 field: "algorithm.batch_trajectories",
-                holds: self.n_numbers() <= MAX_NUMBERS,
+                holds: self.n_numbers(widths) <= MAX_NUMBERS,
                 expected: format!(
                     "trajectories of together at most {MAX_NUMBERS} numbers, with {} steps each",
                     self.unroll_steps
@@ -140,12 +140,13 @@ impl ImpalaConfig {
     }
 
     /// Numbers of 4 bytes in a batch of unrolls, about.
-    fn n_numbers(&self) -> u64 {
+    fn n_numbers(&self, widths: Widths) -> u64 {
         let n_hidden = self.network.lstm.unwrap_or(0) as u64;
+        let of_step = (widths.n_features as u64).saturating_add(6);
         let of_each = (self.unroll_steps as u64)
-            .saturating_mul(10)
+            .saturating_mul(of_step)
             .saturating_add(n_hidden.saturating_mul(2))
-            .saturating_add(5);
+            .saturating_add(widths.n_features as u64 + 1);
         of_each.saturating_mul(self.batch_trajectories as u64)
     }
 

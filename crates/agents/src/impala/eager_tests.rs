@@ -13,8 +13,8 @@ use super::config::ImpalaConfig;
 use super::learner::Learner;
 use super::tests::small;
 use super::trajectory::Unroll;
-use crate::config::cart_pole_spaces;
 use crate::policy_program::build_policy;
+use crate::testing::cartpole;
 
 /// Trajectories, and time steps of each.
 const N: usize = 6;
@@ -71,7 +71,7 @@ fn gradient(
         bootstrap,
         rows: Sequences::time_major(T, N),
     };
-    let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces().unwrap().1).unwrap();
+    let policy = SoftmaxPolicy::build("policy", cartpole().spaces().action()).unwrap();
     let loss = impala.loss.apply(&mut ctx, &policy, outputs, &batch);
     ctx.param_gradient(loss.unwrap().loss).unwrap()
 }
@@ -86,14 +86,14 @@ fn the_planned_update_has_the_bits_of_the_eager_one() {
             learning_rate: 0.1,
             max_gradient_norm: None,
         };
-        let mut actor = Actor::new(&impala, N, 1, 0, &Device::host()).unwrap();
+        let mut actor = Actor::new(&impala, (&cartpole(), N), 1, 0, &Device::host()).unwrap();
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         actor.collect(&mut unroll).unwrap(); // with something to remember
-        let first = build_policy(&impala.network, 1).unwrap();
+        let first = build_policy(&cartpole(), &impala.network, 1).unwrap();
         let gradient = gradient(&impala, &first, &unroll);
 
-        let mut learner = Learner::new(&impala, 1, &Device::host()).unwrap();
+        let mut learner = Learner::new(&impala, &cartpole(), 1, &Device::host()).unwrap();
         learner.update(std::slice::from_ref(&unroll)).unwrap();
         let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let stepped = first.0.trained().iter().zip(&gradient);

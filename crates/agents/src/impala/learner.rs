@@ -10,9 +10,9 @@ use shardgraph_job::tags;
 
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};
-use crate::config::cart_pole_spaces;
 use crate::error::{Error, ErrorKind};
 use crate::policy_program::build_policy;
+use crate::run_environments::Environments;
 
 const LOSS: &str = "loss";
 const POLICY: &str = "policy";
@@ -27,6 +27,7 @@ pub(super) struct Learner {
     pub(super) device: Device,
     pub(super) n_updates: u64,
     network: ActorCritic,
+    policy: SoftmaxPolicy,
     program: Program,
     inputs: Inputs,
     n_steps: usize,
@@ -34,6 +35,8 @@ pub(super) struct Learner {
     solo: Comm,
     /// What an input is made of.
     values: Vec<f32>,
+    /// The actions of a batch.
+    actions: Vec<u32>,
     gradient: Vec<f32>,
 }
 
@@ -41,6 +44,8 @@ pub(super) struct Learner {
 #[derive(Debug)]
 struct Inputs {
     observations: Var,
+    /// What masks add to the logits.
+    masks: Option<Var>,
     batch: ImpalaBatch,
     memory: Option<[Var; 3]>,
 }
@@ -65,9 +70,17 @@ impl Losses {
 }
 
 impl Learner {
-    pub(super) fn new(impala: &ImpalaConfig, seed: u64, device: &Device) -> Result<Learner, Error> {
-        let (params, network) = build_policy(&impala.network, seed)?;
-        let (program, inputs) = record(impala, &params, &network, device)?;
+    pub(super) fn new(
+        impala: &ImpalaConfig,
+        environments: &Environments,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Learner, Error> {
+        let (params, network) = build_policy(environments, &impala.network, seed)?;
+        let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
+        let has_mask = environments.spaces().has_mask();
+        let networks = (&network, &policy, has_mask);
+        let (program, inputs) = record(impala, &params, networks, device)?;
         Ok(Learner {
             optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
             device: device.clone(),
@@ -78,9 +91,11 @@ impl Learner {
             n_trajectories: impala.batch_trajectories,
             solo: Comm::solo(),
             values: Vec::new(),
+            actions: Vec::new(),
             gradient: Vec::new(),
             params,
             network,
+            policy,
         })
     }
 
@@ -98,6 +113,9 @@ impl Learner {
         self.set(batch.rewards, unrolls, n_steps, |of| &of.rewards)?;
         self.set(batch.discounts, unrolls, n_steps, |of| &of.discounts)?;
         self.set_actions(batch.actions, unrolls)?;
+        if let Some(masks) = self.inputs.masks {
+            self.set(masks, unrolls, n_steps, |of| &of.masks)?;
+        }
         if let Some([begins, hidden, cell]) = self.inputs.memory {
             self.set(begins, unrolls, self.n_steps + 1, |unroll| &unroll.begins)?;
             self.set(hidden, unrolls, 1, |unroll| &unroll.hidden)?;
@@ -139,14 +157,13 @@ impl Learner {
     }
 
     fn set_actions(&mut self, input: Var, unrolls: &[Unroll]) -> Result<(), Error> {
-        let n_actions = self.network.n_actions();
         let actions = side_by_side(unrolls, |unroll| &unroll.actions, self.n_steps);
+        self.actions.clear();
+        // A number beyond 32 bits is none of the policy's either.
+        let narrow = |&action: &u64| u32::try_from(action).unwrap_or(u32::MAX);
+        self.actions.extend(actions.map(narrow));
         self.values.clear();
-        self.values
-            .resize(self.n_steps * self.n_trajectories * n_actions, 0.0);
-        for (row, &action) in self.values.chunks_exact_mut(n_actions).zip(actions) {
-            row[action as usize] = 1.0;
-        }
+        self.policy.one_hot_into(&self.actions, &mut self.values)?;
         Ok(self.program.set_input(input, &self.values)?)
     }
 
@@ -154,10 +171,9 @@ impl Learner {
     fn check(&self, unrolls: &[Unroll]) -> Result<(), Error> {
         let mut n_trajectories = 0;
         for unroll in unrolls {
-            let n = unroll.actions.len() / self.n_steps;
+            let n = unroll.rewards.len() / self.n_steps;
             let (expected, given) = (self.lengths(n), unroll.lengths());
-            let n_actions = self.network.n_actions() as u64;
-            if given != expected || unroll.actions.iter().any(|&action| action >= n_actions) {
+            if given != expected {
                 let expected = format!("lists of {expected:?} numbers");
                 return Err(mismatch(expected, format!("{given:?}")));
             }
@@ -173,12 +189,13 @@ impl Learner {
     }
 
     /// What [`Unroll::lengths`] of `n` trajectories is.
-    fn lengths(&self, n: usize) -> [usize; 8] {
+    fn lengths(&self, n: usize) -> [usize; 9] {
         let (now, with_next) = (n * self.n_steps, n * (self.n_steps + 1));
         let of_memory = n * self.network.n_hidden().unwrap_or(0);
         let observations = with_next * self.network.n_inputs();
+        let n_actions = self.network.n_actions();
         [
-            now,
+            now * self.policy.n_choices().len(),
             now,
             now,
             now,
@@ -186,6 +203,7 @@ impl Learner {
             observations,
             of_memory,
             of_memory,
+            self.inputs.masks.map_or(0, |_| now * n_actions),
         ]
     }
 }
@@ -205,7 +223,7 @@ fn mismatch(expected: String, given: String) -> Error {
 fn record(
     impala: &ImpalaConfig,
     params: &Params,
-    network: &ActorCritic,
+    (network, policy, has_mask): (&ActorCritic, &SoftmaxPolicy, bool),
     device: &Device,
 ) -> Result<(Program, Inputs), Error> {
     let n = impala.batch_trajectories;
@@ -221,8 +239,16 @@ fn record(
             said
         }
     };
+    let mut logits = record.slice(said.logits, Axis::Rows, 0, rows)?;
+    let mut masks = None;
+    if has_mask {
+        let shape = record.shape(logits);
+        let added = record.input(shape, &vec![0.0; shape.len()])?;
+        logits = record.add(logits, added)?;
+        masks = Some(added);
+    }
     let outputs = PolicyAndValue {
-        logits: record.slice(said.logits, Axis::Rows, 0, rows)?,
+        logits,
         values: record.slice(said.values, Axis::Rows, 0, rows)?,
     };
     let bootstrap = record.slice(said.values, Axis::Rows, rows, n)?;
@@ -230,11 +256,11 @@ fn record(
     let batch = ImpalaBatch::inputs(&mut record, sequences, network.n_actions(), bootstrap)?;
     let inputs = Inputs {
         observations,
+        masks,
         batch,
         memory,
     };
-    let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
-    let loss = impala.loss.apply(&mut record, &policy, outputs, &batch)?;
+    let loss = impala.loss.apply(&mut record, policy, outputs, &batch)?;
     record.output(LOSS, loss.loss);
     record.output(POLICY, loss.policy);
     let baseline = loss.baseline;

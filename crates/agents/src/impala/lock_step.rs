@@ -1,7 +1,6 @@
 //! IMPALA with one actor and the learner in turn, in one thread: the same bits in every run, and what the ranks are tested by.
 
 use shardgraph_autodiff::Params;
-use shardgraph_device::Device;
 use shardgraph_job::Checkpoint;
 
 use super::actor::Actor;
@@ -12,6 +11,7 @@ use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::local::{Advance, Local};
+use crate::run::RunOptions;
 
 /// A run in lock step.
 #[derive(Debug)]
@@ -24,23 +24,28 @@ pub(crate) struct ImpalaLockStep {
 }
 
 impl Local for ImpalaLockStep {
-    fn new(config: &AgentConfig, device: &Device) -> Result<ImpalaLockStep, Error> {
-        config.check()?;
+    fn new(config: &AgentConfig, options: &RunOptions) -> Result<ImpalaLockStep, Error> {
+        let environments = options.environments_of(config)?;
+        config.check_on(&environments)?;
         let impala = config.algorithm.impala()?;
-        let n_environments = config.environment.n_environments();
+        let (seed, device) = (config.seed, &options.device);
+        let vector = (&environments, config.environment.n_environments);
         Ok(ImpalaLockStep {
             run: RunState::first(config, 1, device),
             log_updates: impala.log_updates,
-            learner: Learner::new(impala, config.seed, device)?,
-            actor: Actor::new(impala, n_environments, config.seed, 0, device)?,
+            learner: Learner::new(impala, &environments, seed, device)?,
+            actor: Actor::new(impala, vector, seed, 0, device)?,
             unroll: Unroll::default(),
         })
     }
 
-    fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<ImpalaLockStep, Error> {
-        let (run, More { actor_episodes }) = RunState::of(checkpoint, device)?;
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+    ) -> Result<ImpalaLockStep, Error> {
+        let (run, More { actor_episodes }) = RunState::of(checkpoint, &options.device)?;
         let episodes = actor_episodes.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
-        let mut lock_step = ImpalaLockStep::new(&run.config, device)?;
+        let mut lock_step = ImpalaLockStep::new(&run.config, options)?;
         restore(checkpoint, |state| {
             restore_learner(&mut lock_step.learner, run.n_updates, state)?;
             let learner = (&lock_step.learner, run.n_steps);

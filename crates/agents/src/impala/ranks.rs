@@ -64,10 +64,10 @@ pub(super) fn act(
     (config, impala): (&AgentConfig, &ImpalaConfig),
     options: &RunOptions,
 ) -> Result<(), Error> {
-    let n_environments = config.environment.n_environments();
+    let environments = options.environments_of(config)?;
     let actor = Actor::new(
         impala,
-        n_environments,
+        (&environments, config.environment.n_environments),
         config.seed,
         port.rank() - 1,
         &options.device,

@@ -16,8 +16,10 @@ use super::trajectory::Unroll;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::experience::tests::put_before_the_limit;
 use crate::local::{Local, train_locally};
+use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::run::{RunOptions, Start};
+use crate::testing::cartpole;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
 
@@ -38,7 +40,7 @@ fn config(impala: &ImpalaConfig, (steps, n_environments): (u64, usize)) -> Agent
         seed: 3,
         steps,
         checkpoint_steps: 500,
-        environment: EnvironmentConfig::CartPole { n_environments },
+        environment: EnvironmentConfig::named("cartpole", n_environments),
         algorithm: Algorithm::Impala(impala.clone()),
     };
     config.check().unwrap();
@@ -94,7 +96,7 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
 #[test]
 fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     let config = config(&lock_step(Some(5)), (10_000, 6));
-    let mut whole = ImpalaLockStep::new(&config, &Device::host()).unwrap();
+    let mut whole = ImpalaLockStep::new(&config, &RunOptions::default()).unwrap();
     let mut checkpoints = Vec::new();
     for _ in 0..12 {
         checkpoints.push(whole.to_checkpoint().unwrap());
@@ -102,7 +104,8 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     }
     let expected = whole.to_checkpoint().unwrap().to_bytes();
     for (n_done, checkpoint) in checkpoints.iter().enumerate() {
-        let mut resumed = ImpalaLockStep::of_checkpoint(checkpoint, &Device::host()).unwrap();
+        let mut resumed =
+            ImpalaLockStep::of_checkpoint(checkpoint, &RunOptions::default()).unwrap();
         for _ in n_done..12 {
             resumed.advance().unwrap();
         }
@@ -136,7 +139,7 @@ fn the_policy_lag_of_one_actor_is_bounded() {
 #[test]
 fn the_rewards_of_falls_are_their_own() {
     let impala = small(None);
-    let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+    let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     let (mut n_terminated, mut rewards) = (0, Vec::new());
     for _ in 0..40 {
@@ -156,21 +159,23 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
         unroll_steps: 1,
         ..small(None)
     };
-    let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+    let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
     for idx in 0..2 {
-        put_before_the_limit(&mut actor.carts, idx);
+        put_before_the_limit(actor.vector.as_mut(), idx);
     }
     let mut unroll = Unroll::default();
     actor.collect(&mut unroll).unwrap();
-    let last = [0, 1].map(|idx| *actor.carts.final_observation(idx).unwrap());
-    assert_ne!(last, actor.carts.observations()[..], "new episodes began");
+    let last = [0, 1].map(|idx| actor.vector.final_observation(idx).unwrap());
+    let last = last.concat();
+    assert_ne!(last, actor.vector.observations(), "new episodes began");
     // The actor has the first weights of its seed.
-    let (params, network) = build_policy(&impala.network, 1).unwrap();
-    let mut program = PolicyProgram::new(&params, &network, 2, &Device::host()).unwrap();
+    let (params, network) = build_policy(&cartpole(), &impala.network, 1).unwrap();
+    let mut program = PolicyProgram::new(&params, &network, (2, false), &Device::host()).unwrap();
     let state = MemoryState::new(&network, 2);
     let mut said = Said::default();
-    let last = last.as_flattened();
-    program.run(&params, last, &state, &mut said).unwrap();
+    program
+        .run(&params, Seen::from(&last[..]), &state, &mut said)
+        .unwrap();
     let values = said.values;
     let expected: Vec<f32> = values.iter().map(|value| 1.0 + 0.99 * value).collect();
     assert_eq!(unroll.rewards, expected);
@@ -183,8 +188,8 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
 #[test]
 fn unrolls_that_do_not_fit_are_named() {
     let impala = small(None);
-    let mut learner = Learner::new(&impala, 1, &Device::host()).unwrap();
-    let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+    let mut learner = Learner::new(&impala, &cartpole(), 1, &Device::host()).unwrap();
+    let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     actor.collect(&mut unroll).unwrap();
     let message = learner
@@ -445,13 +450,13 @@ fn who_comes_in_the_place_of_another_is_told_so() {
 fn an_actor_that_comes_later_has_chances_of_its_own() {
     let impala = small(None);
     let unroll_at = |key| {
-        let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+        let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
         actor.begin_at(key);
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         unroll.observations
     };
-    let mut new = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+    let mut new = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     new.collect(&mut unroll).unwrap();
     assert_eq!(unroll_at(0), unroll.observations);

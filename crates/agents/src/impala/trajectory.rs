@@ -20,6 +20,8 @@ pub(super) struct Unroll {
     pub(super) discounts: Vec<f32>,
     /// `[T * E]`: log-probabilities of the actions.
     pub(super) behaviour: Vec<f32>,
+    /// `[T * E, n_actions]`: what masks add to the logits; empty without masks.
+    pub(super) masks: Vec<f32>,
     /// The memory before the first step; empty without one.
     pub(super) hidden: Vec<f32>,
     pub(super) cell: Vec<f32>,
@@ -38,6 +40,7 @@ impl Unroll {
             rewards,
             discounts,
             behaviour,
+            masks,
             hidden,
             cell,
             episodes,
@@ -49,6 +52,7 @@ impl Unroll {
             rewards,
             discounts,
             behaviour,
+            masks,
             hidden,
             cell,
         ] {
@@ -62,7 +66,7 @@ impl Unroll {
     }
 
     /// How long its lists are.
-    pub(super) fn lengths(&self) -> [usize; 8] {
+    pub(super) fn lengths(&self) -> [usize; 9] {
         [
             self.actions.len(),
             self.rewards.len(),
@@ -72,6 +76,7 @@ impl Unroll {
             self.observations.len(),
             self.hidden.len(),
             self.cell.len(),
+            self.masks.len(),
         ]
     }
 
@@ -85,6 +90,7 @@ impl Unroll {
             .f32s(&self.behaviour)
             .f32s(&self.hidden)
             .f32s(&self.cell)
+            .f32s(&self.masks)
             .u64(self.version);
         episodes_to(writer, &self.episodes).finish()
     }
@@ -100,6 +106,7 @@ impl Unroll {
             behaviour: reader.f32s()?,
             hidden: reader.f32s()?,
             cell: reader.f32s()?,
+            masks: reader.f32s()?,
             version: reader.u64()?,
             episodes: Vec::new(),
         };

@@ -1,19 +1,20 @@
 //! Tests of the agent with a policy: what does not fit it, what it remembers, and how it draws.
 
-use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 
 use super::PolicyAgent;
 use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::error::Error;
+use crate::observations::{ActionBuffer, Seen};
+use crate::run::RunOptions;
 
 fn policy_agent(network: &str) -> PolicyAgent {
     let text = format!(
         "environment = {{ name = 'cartpole' }}\nalgorithm = {{ name = 'impala', network = {network} }}"
     );
     let config = AgentConfig::from_toml(&text).unwrap();
-    PolicyAgent::of_config(&config, &Device::host()).unwrap()
+    PolicyAgent::of_config(&config, &RunOptions::default()).unwrap()
 }
 
 #[test]
@@ -22,11 +23,12 @@ fn what_does_not_fit_a_policy_is_named() {
     let path = scratch.path().join("w.safetensors");
     let mut agent = policy_agent("{ hidden = [16] }");
     let said = |result: Result<(), Error>| result.unwrap_err().to_string();
-    let mut actions = Vec::new();
-    let message = said(agent.act_greedily(&[0.0, f32::NAN, 0.0, 0.0], &mut actions));
+    let mut actions = ActionBuffer::default();
+    let broken = [0.0, f32::NAN, 0.0, 0.0];
+    let message = said(agent.act_greedily(Seen::from(&broken), &mut actions));
     let expected = "PolicyAgent::act: element 1 of the observation of environment 0: expected a finite number, given NaN";
     assert_eq!(message, expected);
-    let message = said(agent.act_greedily(&[0.0; 3], &mut actions));
+    let message = said(agent.act_greedily(Seen::from(&[0.0; 3]), &mut actions));
     assert!(
         message.contains("expected rows of 4, given 3 numbers"),
         "{message}"
@@ -53,10 +55,10 @@ fn what_does_not_fit_a_policy_is_named() {
     assert_eq!(other.weights(), agent.weights());
     let error = PolicyAgent::of_config(
         &AgentConfig::named("cartpole-dqn").unwrap(),
-        &Device::host(),
+        &RunOptions::default(),
     )
     .unwrap_err();
-    let expected = "agent settings: `algorithm.name`: expected impala or reinforce, given dqn";
+    let expected = "agent settings: `algorithm.name`: expected impala, ppo or reinforce, given dqn";
     assert_eq!(error.to_string(), expected);
 }
 
@@ -74,8 +76,10 @@ fn a_policy_remembers_its_episode() {
     let play = |agent: &mut PolicyAgent, from: usize| {
         agent.begin_episodes(64).unwrap();
         let mut act = |seen: &Vec<f32>| {
-            let mut actions = Vec::new();
-            agent.act_greedily(seen, &mut actions).unwrap();
+            let mut actions = ActionBuffer::default();
+            agent
+                .act_greedily(Seen::from(&seen[..]), &mut actions)
+                .unwrap();
             actions
         };
         seen[from..].iter().map(&mut act).collect::<Vec<_>>()
@@ -99,13 +103,16 @@ fn a_policy_draws_its_actions() {
     weights[9] = 3.0f32.ln();
     agent.set_weights(&weights).unwrap();
     let draw = |agent: &mut PolicyAgent, index: u64| {
-        let mut actions = Vec::new();
+        let mut actions = ActionBuffer::default();
         let mut stream = KeyedRng::new(1, "test", index);
         agent.begin_episodes(4000).unwrap();
         agent
-            .act(&[0.5; 4 * 4000], &mut stream, &mut actions)
+            .act_sampled(Seen::from(&[0.5; 4 * 4000]), &mut stream, &mut actions)
             .unwrap();
-        actions
+        match actions {
+            ActionBuffer::Discrete(actions) => actions,
+            ActionBuffer::Continuous(_) => panic!("a discrete policy"),
+        }
     };
     let actions = draw(&mut agent, 0);
     let n_ones = actions.iter().filter(|&&action| action == 1).count();
@@ -118,9 +125,10 @@ fn a_policy_draws_its_actions() {
 #[test]
 fn another_number_of_observations_is_named() {
     let mut agent = policy_agent("{ hidden = [8] }");
-    let mut actions = Vec::new();
+    let mut actions = ActionBuffer::default();
     let mut said = |agent: &mut PolicyAgent, n_numbers: usize| {
-        let error = agent.act_greedily(&vec![0.0; n_numbers], &mut actions);
+        let zeros = vec![0.0; n_numbers];
+        let error = agent.act_greedily(Seen::from(&zeros[..]), &mut actions);
         let error = error.unwrap_err();
         assert!(error.is_input(), "{error}");
         error.to_string()
@@ -134,7 +142,9 @@ fn another_number_of_observations_is_named() {
         "PolicyAgent::begin_episodes: the number of environments: expected at least 1, given 0";
     assert_eq!(said(&mut agent, 0), none);
     assert_eq!(agent.begin_episodes(0).unwrap_err().to_string(), none);
-    agent.act_greedily(&[0.0; 8], &mut Vec::new()).unwrap(); // two of them, though 6 numbers were refused
+    agent
+        .act_greedily(Seen::from(&[0.0; 8]), &mut ActionBuffer::default())
+        .unwrap(); // two of them, though 6 numbers were refused
     let message = |n: usize| {
         format!(
             "PolicyAgent::act: the number of observations: expected 2, as episodes began, given {n}"
@@ -143,9 +153,13 @@ fn another_number_of_observations_is_named() {
     for n in [0, 1, 3] {
         assert_eq!(said(&mut agent, 4 * n), message(n));
     }
-    agent.act_greedily(&[0.0; 8], &mut Vec::new()).unwrap();
+    agent
+        .act_greedily(Seen::from(&[0.0; 8]), &mut ActionBuffer::default())
+        .unwrap();
     agent.begin_episodes(3).unwrap();
-    agent.act_greedily(&[0.0; 12], &mut Vec::new()).unwrap();
+    agent
+        .act_greedily(Seen::from(&[0.0; 12]), &mut ActionBuffer::default())
+        .unwrap();
 }
 
 /// The memory of an environment whose episode has ended is that of one that begins; the others keep theirs.
@@ -168,7 +182,7 @@ fn an_episode_ends_for_one_environment_alone() {
                 let ended = ended_at_20.iter();
                 ended.for_each(|&idx| agent.end_episode(idx).unwrap());
             }
-            let (_, logits) = agent.logits(seen).unwrap();
+            let (_, logits) = agent.logits(Seen::from(&seen[..])).unwrap();
             logits.iter().map(|x| x.to_bits()).collect()
         };
         let steps = seen.iter().enumerate().skip(from);
@@ -195,8 +209,8 @@ fn an_episode_ends_for_one_environment_alone() {
 fn a_policy_acts_again_after_a_run_that_failed() {
     let mut agent = policy_agent("{ hidden = [8] }");
     let act = |agent: &mut PolicyAgent| {
-        let mut actions = Vec::new();
-        let acted = agent.act_greedily(&[0.1, -0.2, 0.3, -0.4], &mut actions);
+        let mut actions = ActionBuffer::default();
+        let acted = agent.act_greedily(Seen::from(&[0.1, -0.2, 0.3, -0.4]), &mut actions);
         acted.map(|()| actions)
     };
     let expected = act(&mut agent).unwrap();

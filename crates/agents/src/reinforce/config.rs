@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, OptimiserConfig, OptimiserRule, Reinforce};
 
-use crate::config::{MAX_WEIGHTS, Rule, n_weights_of_policy, setting};
+use crate::config::{MAX_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 use crate::error::Error;
 
 /// Settings of REINFORCE with a learned baseline and an entropy bonus.
@@ -50,11 +50,11 @@ impl Default for ReinforceConfig {
 }
 
 impl ReinforceConfig {
-    /// Refuses settings that cannot be right.
+    /// Refuses settings that cannot be right, with environments of these widths.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self, widths: Widths) -> Result<(), Error> {
         let rules = [
             Rule::fraction("algorithm.gamma", self.gamma),
             Rule {
@@ -71,7 +71,7 @@ impl ReinforceConfig {
             },
             Rule::network(
                 &self.network,
-                n_weights_of_policy(&self.network),
+                n_weights_of_policy(&self.network, widths),
                 MAX_WEIGHTS,
             ),
         ];

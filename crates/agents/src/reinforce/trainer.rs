@@ -1,10 +1,10 @@
-//! REINFORCE on carts with poles: play a batch of episodes, take one step, and begin anew. Nothing but weights, optimiser and counters
+//! REINFORCE: play a batch of episodes, take one step, and begin anew. Nothing but weights, optimiser and counters
 //! lives from one batch to the next.
 
 use shardgraph_autodiff::{Ctx, Params, Shape};
 use shardgraph_components::{ActorCritic, Optimiser, SoftmaxPolicy};
 use shardgraph_device::Device;
-use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_environments::{Actions, VectorEnvironment};
 use shardgraph_job::{Checkpoint, Tensors, tags};
 use shardgraph_random::KeyedRng;
 
@@ -12,11 +12,14 @@ use super::config::ReinforceConfig;
 use super::episodes::{EpisodeBatch, Playing};
 use super::step::{PolicyUpdate, policy_step};
 use crate::checkpoint::{NoMore, RunState, restore};
-use crate::config::{AgentConfig, cart_pole_spaces};
+use crate::config::AgentConfig;
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::local::{Advance, Local};
+use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
+use crate::run::RunOptions;
+use crate::run_environments::final_observation;
 
 /// Everything that decides how a run goes on.
 #[derive(Debug)]
@@ -31,33 +34,42 @@ pub(crate) struct ReinforceTrainer {
     acting: PolicyProgram,
     state: MemoryState,
     said: Said,
-    carts: CartPoles,
+    vector: Box<dyn VectorEnvironment>,
 }
 
 impl ReinforceTrainer {
-    /// One episode in each cart. A cart whose episode has ended goes on and is not looked at.
+    /// One episode in each environment. One whose episode has ended goes on and is not looked at.
     pub(super) fn play(&mut self) -> Result<Vec<Playing>, Error> {
         let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
-        self.carts.reset(self.first_states());
-        let mut playing = vec![Playing::default(); self.carts.len()];
+        self.vector.reset(self.first_states());
+        let mut playing = vec![Playing::default(); self.vector.n_environments()];
         let (mut actions, mut seen, mut t) = (Vec::with_capacity(playing.len()), Vec::new(), 0);
+        let mut masks: Vec<bool> = Vec::new();
+        let (width, n_actions) = (self.network.n_inputs(), self.network.n_actions());
+        let n_parts = self.policy.n_choices().len();
         while playing.iter().any(|episode| episode.last_value.is_none()) {
             seen.clear();
-            seen.extend_from_slice(self.carts.observations());
+            seen.extend_from_slice(self.vector.observations());
+            masks.clear();
+            masks.extend(self.vector.action_mask().unwrap_or_default());
             self.say(&seen)?;
             let mut stream = KeyedRng::new(seed, "reinforce actions", n_updates << 20 | t);
             actions.clear();
             self.policy
                 .sample_into(&self.said.logits, &mut stream, &mut actions)?;
-            self.carts.step(&actions)?;
+            self.vector.step(Actions::Discrete(&actions))?;
             for (idx, episode) in playing
                 .iter_mut()
                 .enumerate()
                 .filter(|(_, e)| e.last_value.is_none())
             {
-                let step = self.carts.last_step();
-                episode.observations.push(seen[idx]);
-                episode.actions.push(actions[idx]);
+                let step = self.vector.last_step();
+                episode.observations.extend(&seen[idx * width..][..width]);
+                episode.actions.extend(&actions[idx * n_parts..][..n_parts]);
+                if !masks.is_empty() {
+                    let flags = &masks[idx * n_actions..][..n_actions];
+                    episode.masks.extend(penalties(flags.iter().copied()));
+                }
                 episode.rewards.push(step.rewards[idx]);
                 episode.last_value = step.terminated[idx].then_some(0.0);
             }
@@ -86,17 +98,17 @@ impl ReinforceTrainer {
 
     /// Gives the episodes that a limit has just stopped the value of their last observation.
     fn value_truncated(&mut self, playing: &mut [Playing]) -> Result<(), Error> {
-        let step = self.carts.last_step();
+        let vector = self.vector.as_ref();
+        let step = vector.last_step();
         let is_stopped = |idx: usize| step.truncated[idx] && playing[idx].last_value.is_none();
         let stopped: Vec<usize> = (0..playing.len()).filter(|&idx| is_stopped(idx)).collect();
         if stopped.is_empty() {
             return Ok(());
         }
-        let mut seen = self.carts.observations().to_vec();
+        let mut seen = vector.observations().to_vec();
+        let width = self.network.n_inputs();
         for &idx in &stopped {
-            let last = self.carts.final_observation(idx);
-            seen[idx] = *last
-                .ok_or_else(|| Error::internal("an episode ended without a last observation"))?;
+            seen[idx * width..][..width].copy_from_slice(final_observation(vector, idx)?);
         }
         self.say(&seen)?;
         for idx in stopped {
@@ -106,19 +118,20 @@ impl ReinforceTrainer {
     }
 
     /// What the network says of these observations, into `self.said`.
-    fn say(&mut self, seen: &[[f32; 4]]) -> Result<(), Error> {
-        let seen = seen.as_flattened();
+    fn say(&mut self, observations: &[f32]) -> Result<(), Error> {
+        let seen = Seen {
+            observations,
+            mask: self.vector.action_mask(),
+        };
         self.acting
             .run(&self.params, seen, &self.state, &mut self.said)
     }
 
     fn learn(&mut self, batch: &EpisodeBatch) -> Result<PolicyUpdate, Error> {
-        let n = batch.actions.len();
+        let n = batch.returns.len();
         let n_actions = self.network.n_actions();
-        let mut one_hot = vec![0.0; n * n_actions];
-        for (row, &action) in one_hot.chunks_exact_mut(n_actions).zip(&batch.actions) {
-            row[action as usize] = 1.0;
-        }
+        let mut one_hot = Vec::with_capacity(n * n_actions);
+        self.policy.one_hot_into(&batch.actions, &mut one_hot)?;
         let (network, policy, loss) = (&self.network, &self.policy, &self.reinforce.loss);
         policy_step(
             &self.device,
@@ -128,32 +141,34 @@ impl ReinforceTrainer {
                 let observations =
                     ctx.input(Shape::new(n, network.n_inputs()), &batch.observations)?;
                 let said = network.apply(ctx, observations)?;
+                let mut logits = said.logits;
+                if !batch.masks.is_empty() {
+                    let masks = ctx.input(Shape::new(n, n_actions), &batch.masks)?;
+                    logits = ctx.add(logits, masks)?;
+                }
                 let actions = ctx.input(Shape::new(n, n_actions), &one_hot)?;
                 let returns = ctx.input(Shape::new(n, 1), &batch.returns)?;
-                loss.apply(
-                    ctx,
-                    policy,
-                    (said.logits, Some(said.values)),
-                    (actions, returns),
-                )
+                loss.apply(ctx, policy, (logits, Some(said.values)), (actions, returns))
             },
         )
     }
 }
 
 impl Local for ReinforceTrainer {
-    fn new(config: &AgentConfig, device: &Device) -> Result<ReinforceTrainer, Error> {
-        config.check()?;
-        let reinforce = config.algorithm.reinforce()?;
-        let (params, network) = build_policy(&reinforce.network, config.seed)?;
+    fn new(config: &AgentConfig, options: &RunOptions) -> Result<ReinforceTrainer, Error> {
+        let environments = options.environments_of(config)?;
+        config.check_on(&environments)?;
+        let (reinforce, device) = (config.algorithm.reinforce()?, &options.device);
+        let (params, network) = build_policy(&environments, &reinforce.network, config.seed)?;
         let n_episodes = reinforce.batch_episodes;
+        let rows = (n_episodes, environments.spaces().has_mask());
         Ok(ReinforceTrainer {
-            policy: SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?,
+            policy: SoftmaxPolicy::build("policy", environments.spaces().action())?,
             optimiser: Optimiser::new(reinforce.optimiser, params.trained_len())?,
-            acting: PolicyProgram::new(&params, &network, n_episodes, device)?,
+            acting: PolicyProgram::new(&params, &network, rows, device)?,
             state: MemoryState::new(&network, n_episodes),
             said: Said::default(),
-            carts: CartPoles::new(n_episodes, Autoreset::SameStep)?,
+            vector: environments.vector(n_episodes)?,
             run: RunState::first(config, 1, device),
             reinforce: reinforce.clone(),
             device: device.clone(),
@@ -162,9 +177,12 @@ impl Local for ReinforceTrainer {
         })
     }
 
-    fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<ReinforceTrainer, Error> {
-        let (run, NoMore {}) = RunState::of(checkpoint, device)?;
-        let mut trainer = ReinforceTrainer::new(&run.config, device)?;
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+    ) -> Result<ReinforceTrainer, Error> {
+        let (run, NoMore {}) = RunState::of(checkpoint, &options.device)?;
+        let mut trainer = ReinforceTrainer::new(&run.config, options)?;
         restore(checkpoint, |state| {
             trainer.params.set_flat(&state.f32s("weights")?)?;
             Ok(trainer.optimiser.restore(state.u8s("optimiser")?)?)

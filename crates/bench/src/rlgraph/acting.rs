@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use shardgraph_agents::{AgentConfig, DqnAgent};
+use shardgraph_agents::{AgentConfig, DqnAgent, RunOptions};
 use shardgraph_autodiff::{Ctx, Eager, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};
@@ -68,7 +68,7 @@ fn measure(timed: &Timed, seen: &[f32], out: &mut Report) -> Result<(), Failure>
     check(timed, "eager", &eager()?, &expected)?;
 
     let config = AgentConfig::named("cartpole-dqn").ok_or("no such settings")?;
-    let mut agent = DqnAgent::of_config(&config, &device)?;
+    let mut agent = DqnAgent::of_config(&config, &RunOptions::default())?;
     agent.set_weights(params.trained())?;
     let (mut actions, mut stream) = (Vec::new(), KeyedRng::new(1, "figure 4b", 0));
     timed.report(

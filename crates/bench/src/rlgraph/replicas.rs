@@ -2,10 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use shardgraph_agents::{DqnAgent, DqnConfig, transition_layout};
+use shardgraph_agents::{DqnAgent, DqnConfig, EnvironmentConfig, Environments, transition_layout};
 use shardgraph_collectives::{Comm, Op, Timeout, threads};
 use shardgraph_device::{Device, Timer};
-use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::{LeafRef, Rows};
 
@@ -71,9 +70,8 @@ fn replica(
     n_updates: usize,
     comm: &mut Comm,
 ) -> Result<(f64, u64), Failure> {
-    let carts = CartPoles::new(1, Autoreset::SameStep)?;
-    let spaces = (&carts.observation_space(), &carts.action_space());
-    let mut agent = DqnAgent::new(config, spaces, 1, &Device::host())?;
+    let carts = Environments::named(&EnvironmentConfig::named("cartpole", 1))?;
+    let mut agent = DqnAgent::new(config, carts.spaces(), 1, &Device::host())?;
     let deadline = Timeout::default();
     agent.update((batch, None), comm, deadline)?; // warms caches up
     comm.run(Op::Barrier, deadline)?;

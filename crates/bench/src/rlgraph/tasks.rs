@@ -26,7 +26,7 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
         for &samples in &request.samples {
             let one = |seed| -> Result<Measured, Failure> {
                 let mut config = one_actor(seed, request.steps, DRAWS)?;
-                config.environment = EnvironmentConfig::CartPole { n_environments };
+                config.environment = EnvironmentConfig::named("cartpole", n_environments);
                 if let Algorithm::Apex(apex) = &mut config.algorithm {
                     apex.block_rows = samples;
                 }

@@ -240,6 +240,7 @@ fn dqn_names_the_column_that_does_not_fit() {
         rewards: column,
         discounts: short,
         weights: Some(short),
+        next_mask: None,
     };
     let targets = loss.targets(ctx, (q, q), &batch);
     assert_mismatch(

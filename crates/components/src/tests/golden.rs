@@ -177,6 +177,7 @@ fn dqn(loss: DqnLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
         rewards: x[4],
         discounts: x[5],
         weights: x.get(6).copied(),
+        next_mask: None,
     };
     let chooser = if loss.double { x[2] } else { x[1] };
     let targets = loss.targets(ctx, (x[1], chooser), &batch)?;

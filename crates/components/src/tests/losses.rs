@@ -37,6 +37,7 @@ fn dqn(loss: DqnLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
         rewards: x[4],
         discounts: x[5],
         weights: x.get(6).copied(),
+        next_mask: None,
     };
     let chooser = if loss.double { x[2] } else { x[1] };
     let targets = loss.targets(ctx, (x[1], chooser), &batch)?;
@@ -144,6 +145,7 @@ fn unweighted(x: &[Var]) -> DqnBatch {
         rewards: x[3],
         discounts: x[4],
         weights: None,
+        next_mask: None,
     }
 }
 
@@ -179,6 +181,7 @@ fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
             discounts: x[3],
             next_observations: x[4],
             weights: None,
+            next_mask: None,
         };
         let out = loss.of_networks(ctx, (&online, &target), &batch)?;
         Ok(vec![out.loss, out.td_errors])
@@ -410,6 +413,7 @@ fn no_gradient_flows_into_targets() {
                 rewards: x[3],
                 discounts: x[3],
                 weights: is_weighted.then_some(x[3]),
+                next_mask: None,
             };
             Ok(vec![loss.of_values(ctx, x[0], x[1], &batch)?.loss])
         });

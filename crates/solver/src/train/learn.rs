@@ -234,6 +234,7 @@ impl Trainer {
             discounts: ones,
             next_observations: targets,
             weights: Some(ctx.input(column, &lesson.weights)?),
+            next_mask: None,
         };
         let double = false;
         let output = DqnLoss { td_loss, double }.of_values(ctx, q, targets, &batch)?;

@@ -10,7 +10,7 @@ use crate::apex::checkpoint::{checkpoint_of, restore_learner};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
 use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, tag};
-use crate::config::{AgentConfig, N_FEATURES};
+use crate::config::AgentConfig;
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
 use crate::topology::common_tag::BEGIN;
@@ -72,7 +72,12 @@ fn begin(
     start: &Start,
     options: &RunOptions,
 ) -> Result<(Learner, Books), Error> {
-    let mut learner = Learner::new(apex, config.seed, &options.device)?;
+    let mut learner = Learner::new(
+        apex,
+        &options.environments_of(config)?,
+        config.seed,
+        &options.device,
+    )?;
     let books = Books::of_learner(start, options, |n_updates, state| {
         restore_learner(&mut learner, n_updates, state)
     })?;
@@ -260,7 +265,7 @@ impl LearnerRank<'_> {
         match tag {
             tag::BATCH => {
                 self.ready
-                    .push_back((from, Batch::from_bytes(N_FEATURES, bytes)?));
+                    .push_back((from, Batch::from_bytes(self.learner.agent.layout(), bytes)?));
                 Ok(())
             }
             tag::PROGRESS => self.count(&Progress::from_bytes(bytes)?, progress),

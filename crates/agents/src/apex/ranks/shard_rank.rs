@@ -7,7 +7,6 @@ use shardgraph_collectives::messages::Event;
 use crate::apex::config::ApexConfig;
 use crate::apex::message::{Batch, Block, Priorities, ShardTotals, tag};
 use crate::apex::shard::Shard;
-use crate::config::N_FEATURES;
 use crate::error::Error;
 use crate::topology::common_tag::{BEGIN, REFUSAL};
 use crate::topology::{
@@ -82,7 +81,7 @@ impl ShardRank<'_> {
     fn read(&mut self, from: u32, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
         match tag {
             tag::BLOCK => {
-                let (block, number) = Block::from_bytes(N_FEATURES, bytes)?;
+                let (block, number) = Block::from_bytes(self.shard.layout(), bytes)?;
                 self.shard.insert(&block)?;
                 self.unacknowledged.push((from, number));
             }

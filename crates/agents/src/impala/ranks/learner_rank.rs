@@ -41,7 +41,7 @@ fn learn(
         port,
         learner,
         books,
-        batch_unrolls: impala.batch_unrolls(config.environment.n_environments()),
+        batch_unrolls: impala.batch_unrolls(config.environment.n_environments),
         log_updates: impala.log_updates,
         queue: VecDeque::new(),
         actors: Actors::new(1),
@@ -67,7 +67,12 @@ fn begin(
     start: &Start,
     options: &RunOptions,
 ) -> Result<(Learner, Books), Error> {
-    let mut learner = Learner::new(impala, config.seed, &options.device)?;
+    let mut learner = Learner::new(
+        impala,
+        &options.environments_of(config)?,
+        config.seed,
+        &options.device,
+    )?;
     let books = Books::of_learner(start, options, |n_updates, state| {
         restore_learner(&mut learner, n_updates, state)
     })?;

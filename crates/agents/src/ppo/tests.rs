@@ -1,0 +1,150 @@
+//! PPO against its definition and across ranks, checkpoints and environments.
+
+use shardgraph_collectives::Timeout;
+
+use crate::config::AgentConfig;
+use crate::evaluation::{Choice, Evaluation};
+use crate::run::{RunOptions, Start, TrainOutcome, train};
+use crate::testing::{cartpole, corridors};
+
+fn config(steps: u64, algorithm: &str) -> AgentConfig {
+    AgentConfig::from_toml(&format!(
+        "steps = {steps}\ncheckpoint_steps = 512\nenvironment = {{ name = 'cartpole', n_environments = 8 }}
+         algorithm = {{ name = 'ppo', {algorithm} }}"
+    ))
+    .unwrap()
+}
+
+fn run(config: &AgentConfig, n_ranks: u32) -> TrainOutcome {
+    let start = Start::New {
+        config: config.clone(),
+        folder: None,
+    };
+    let options = RunOptions {
+        n_ranks,
+        ..RunOptions::default()
+    };
+    train(&start, &options, &mut |_| ()).unwrap()
+}
+
+const BLOCKS: &str = "gradient_blocks = 4, rollout_steps = 32, network = { hidden = [16] },
+                      loss = { value_clip = 0.2 }";
+
+#[test]
+fn every_number_of_ranks_trains_the_same_weights() {
+    let config = config(1024, &BLOCKS.replace('\n', " "));
+    let alone = run(&config, 1);
+    assert_eq!((alone.n_steps, alone.n_updates), (1024, 64));
+    for n_ranks in [2, 3, 4] {
+        let shared = run(&config, n_ranks);
+        assert_eq!(shared.agent.weights_hash(), alone.agent.weights_hash());
+        assert_eq!(shared.mean_return, alone.mean_return, "{n_ranks}");
+        assert_eq!(shared.n_episodes, alone.n_episodes, "{n_ranks}");
+    }
+    let start = Start::New {
+        config,
+        folder: None,
+    };
+    let many = RunOptions {
+        n_ranks: 5,
+        ..RunOptions::default()
+    };
+    let error = train(&start, &many, &mut |_| ()).err().unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("at least 5, a block for each rank")
+    );
+}
+
+/// Also where the ranks of the second part are others than those of the first.
+#[test]
+fn a_run_that_stopped_and_went_on_is_the_same_run() {
+    let scratch = tempfile::tempdir().unwrap();
+    let config = config(1536, &BLOCKS.replace('\n', " "));
+    let whole = run(&config, 1).agent.weights_hash();
+    let folder = scratch.path().join("run");
+    let start = Start::New {
+        config,
+        folder: Some(folder.clone()),
+    };
+    let options = |n_ranks, stop_at| RunOptions {
+        n_ranks,
+        stop_at,
+        deadline: Timeout::default(),
+        ..RunOptions::default()
+    };
+    train(&start, &options(2, Some(768)), &mut |_| ()).unwrap();
+    let resumed = train(&Start::Resumed { folder }, &options(3, None), &mut |_| ()).unwrap();
+    assert_eq!(resumed.agent.weights_hash(), whole);
+}
+
+#[test]
+fn epochs_end_at_the_divergence_that_is_wanted() {
+    let n_updates = |target: &str| run(&config(1024, target), 1).n_updates;
+    let small = "rollout_steps = 32";
+    assert_eq!(n_updates(small), 64);
+    assert_eq!(n_updates(&format!("{small}, target_kl = 1e-9")), 16);
+}
+
+#[test]
+fn it_learns_cart_and_pole() {
+    let quick = "rollout_steps = 128, optimiser = { rule = 'adam', learning_rate = 1e-3, max_gradient_norm = 0.5 }, gamma = 0.98,
+                 gae_lambda = 0.8, n_epochs = 8, loss = { entropy_coefficient = 0.0 }";
+    let mut outcome = run(&config(60_000, &quick.replace('\n', " ")), 1);
+    let episodes = (20, Choice::Greedy);
+    let played = Evaluation::play(outcome.agent.as_mut(), &cartpole(), episodes, 1).unwrap();
+    assert!(played.mean_return() > 300.0, "{}", played.mean_return());
+}
+
+/// Two parts of an action, and masks that the environment enforces.
+#[test]
+fn it_learns_the_corridor_and_keeps_its_masks() {
+    for has_pace in [false, true] {
+        let quick = "rollout_steps = 32, gradient_blocks = 2, optimiser = { rule = 'adam', learning_rate = 1e-2 }";
+        let start = Start::New {
+            config: config(8192, quick),
+            folder: None,
+        };
+        let options = RunOptions {
+            environments: Some(corridors(has_pace)),
+            n_ranks: 2,
+            ..RunOptions::default()
+        };
+        let mut outcome = train(&start, &options, &mut |_| ()).unwrap();
+        for choice in [Choice::Greedy, Choice::Sampled] {
+            let (agent, own) = (outcome.agent.as_mut(), corridors(has_pace));
+            let played = Evaluation::play(agent, &own, (20, choice), 1).unwrap();
+            assert!(
+                played.mean_return() > 0.6,
+                "{choice:?} {}",
+                played.mean_return()
+            );
+        }
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_right_are_named() {
+    let wrong = [
+        (
+            "n_minibatches = 3",
+            "`algorithm.n_minibatches`: expected a number that divides the 1024 steps",
+        ),
+        (
+            "gradient_blocks = 3",
+            "`algorithm.gradient_blocks`: expected a number that divides `n_environments`, 8",
+        ),
+        ("network = { lstm = 8 }", "`algorithm.network.lstm`"),
+        ("loss = { clip = 0.0 }", "clip"),
+        ("target_kl = 0.0", "`algorithm.target_kl`"),
+        (
+            "gae_lambda = 1.5",
+            "`algorithm.gae_lambda`: expected 0 to 1",
+        ),
+    ];
+    for (algorithm, expected) in wrong {
+        let message = config(1024, algorithm).check().unwrap_err().to_string();
+        assert!(message.contains(expected), "{algorithm}: {message}");
+    }
+}

@@ -1,0 +1,142 @@
+//! The program of a block's part of a minibatch, recorded once: its loss, and the gradient by the weights.
+
+use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
+use shardgraph_collectives::Comm;
+use shardgraph_components::{ActorCritic, PpoBatch, SoftmaxPolicy};
+use shardgraph_device::Device;
+
+use super::block::Rollout;
+use super::config::PpoConfig;
+use crate::error::Error;
+
+const LOSSES: [&str; 5] = ["loss", "policy", "value", "entropy", "kl"];
+
+/// The means over a minibatch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Losses {
+    pub(super) loss: f32,
+    pub(super) policy: f32,
+    pub(super) value: f32,
+    pub(super) entropy: f32,
+    pub(super) kl: f32,
+}
+
+impl Losses {
+    /// How many numbers they are.
+    pub(super) const N: usize = LOSSES.len();
+
+    /// Of the numbers that [`UpdateProgram::run`] appends behind the gradient, summed over the blocks.
+    pub(super) fn of(numbers: &[f32]) -> Losses {
+        Losses {
+            loss: numbers[0],
+            policy: numbers[1],
+            value: numbers[2],
+            entropy: numbers[3],
+            kl: numbers[4],
+        }
+    }
+}
+
+/// The program and what its inputs are made of.
+#[derive(Debug)]
+pub(super) struct UpdateProgram {
+    program: Program,
+    observations: Var,
+    batch: PpoBatch,
+    n_rows: usize,
+    width: usize,
+    n_actions: usize,
+    n_parts: usize,
+    solo: Comm,
+    values: Vec<f32>,
+    actions: Vec<u32>,
+}
+
+impl UpdateProgram {
+    /// For `n_rows` steps of a block.
+    pub(super) fn new(
+        ppo: &PpoConfig,
+        params: &Params,
+        (network, policy, has_mask): (&ActorCritic, &SoftmaxPolicy, bool),
+        n_rows: usize,
+        device: &Device,
+    ) -> Result<UpdateProgram, Error> {
+        let mut record = Recorder::new(params, 0, 1);
+        let shape = Shape::new(n_rows, network.n_inputs());
+        let observations = record.input(shape, &vec![0.0; shape.len()])?;
+        let batch = PpoBatch::inputs(&mut record, n_rows, policy, has_mask)?;
+        let said = network.apply(&mut record, observations)?;
+        let out = ppo.loss.apply(&mut record, policy, said, &batch)?;
+        // The block's part of the means over the minibatch.
+        let share = 1.0 / ppo.gradient_blocks as f32;
+        let parts = [out.loss, out.policy, out.value, out.entropy, out.kl];
+        for (name, part) in LOSSES.into_iter().zip(parts) {
+            let part = record.scale(part, share)?;
+            record.output(name, part);
+            if name == LOSSES[0] {
+                record.output_param_gradient(part)?;
+            }
+        }
+        Ok(UpdateProgram {
+            program: record.plan().load(device)?,
+            observations,
+            batch,
+            n_rows,
+            width: network.n_inputs(),
+            n_actions: network.n_actions(),
+            n_parts: policy.n_choices().len(),
+            solo: Comm::solo(),
+            values: Vec::new(),
+            actions: Vec::new(),
+        })
+    }
+
+    /// Appends the gradient and the losses of these steps of a rollout, whose advantages are given.
+    pub(super) fn run(
+        &mut self,
+        params: &Params,
+        (rollout, rows, advantages): (&Rollout, &[u32], &[f32]),
+        policy: &SoftmaxPolicy,
+        partials: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        debug_assert_eq!(rows.len(), self.n_rows);
+        let batch = self.batch;
+        self.set(self.observations, (&rollout.observations, self.width), rows)?;
+        self.set(batch.behaviour, (&rollout.behaviour, 1), rows)?;
+        self.set(batch.returns, (&rollout.returns, 1), rows)?;
+        self.set(batch.old_values, (&rollout.values, 1), rows)?;
+        if let Some(mask) = batch.mask {
+            self.set(mask, (&rollout.masks, self.n_actions), rows)?;
+        }
+        self.program.set_input(batch.advantages, advantages)?;
+        self.actions.clear();
+        for &row in rows {
+            let first = row as usize * self.n_parts;
+            self.actions
+                .extend(&rollout.actions[first..first + self.n_parts]);
+        }
+        self.values.clear();
+        policy.one_hot_into(&self.actions, &mut self.values)?;
+        self.program.set_input(batch.actions, &self.values)?;
+        self.program.run(&mut self.solo, params)?;
+        self.program.append_param_gradient(partials)?;
+        for name in LOSSES {
+            partials.extend(self.program.read(name)?);
+        }
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        input: Var,
+        (list, width): (&[f32], usize),
+        rows: &[u32],
+    ) -> Result<(), Error> {
+        self.values.clear();
+        for &row in rows {
+            let first = row as usize * width;
+            self.values.extend(&list[first..first + width]);
+        }
+        Ok(self.program.set_input(input, &self.values)?)
+    }
+}

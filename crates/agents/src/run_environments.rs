@@ -1,0 +1,241 @@
+//! The environments of a run: those of a name, or a caller's own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use shardgraph_environments::space::{Space, SpaceKind};
+use shardgraph_environments::{Autoreset, CartPoles, VectorEnvironment};
+
+use crate::config::EnvironmentConfig;
+use crate::error::{Error, ErrorKind};
+
+/// What makes a vector of so many environments.
+type Make = dyn Fn(usize) -> Result<Box<dyn VectorEnvironment>, shardgraph_environments::Error>
+    + Send
+    + Sync;
+
+/// What networks are built from: the spaces of an environment's observations and actions, and whether
+/// some actions may not be taken in some states.
+///
+/// ```
+/// use shardgraph_agents::Spaces;
+/// use shardgraph_environments::space::Space;
+///
+/// let spaces = Spaces::new(Space::boxed(&[3], -1.0, 1.0)?, Space::discrete(5)?)?;
+/// assert_eq!((spaces.n_features(), spaces.n_action_columns()), (3, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spaces {
+    observation: Space,
+    action: Space,
+    n_features: usize,
+    n_action_columns: usize,
+    has_mask: bool,
+}
+
+impl Spaces {
+    /// Without masks.
+    ///
+    /// # Errors
+    /// When one of them has no fixed width.
+    pub fn new(observation: Space, action: Space) -> Result<Spaces, Error> {
+        Ok(Spaces {
+            n_features: observation.flat_width()?,
+            n_action_columns: action.flat_width()?,
+            observation,
+            action,
+            has_mask: false,
+        })
+    }
+
+    /// The same with masks.
+    pub fn with_masks(self) -> Spaces {
+        Spaces {
+            has_mask: true,
+            ..self
+        }
+    }
+
+    /// Of a vector of environments.
+    fn of(vector: &dyn VectorEnvironment) -> Result<Spaces, Error> {
+        let spaces = Spaces::new(vector.observation_space(), vector.action_space())?;
+        Ok(match vector.action_mask() {
+            None => spaces,
+            Some(_) => spaces.with_masks(),
+        })
+    }
+
+    /// The space of an observation.
+    pub fn observation(&self) -> &Space {
+        &self.observation
+    }
+
+    /// The space of an action.
+    pub fn action(&self) -> &Space {
+        &self.action
+    }
+
+    /// Both, in this order.
+    pub(crate) fn both(&self) -> (&Space, &Space) {
+        (&self.observation, &self.action)
+    }
+
+    /// Floats of an observation.
+    pub fn n_features(&self) -> usize {
+        self.n_features
+    }
+
+    /// Columns of a mask, and of what a policy says: the numbers of all discrete actions together; the
+    /// elements of a box.
+    pub fn n_action_columns(&self) -> usize {
+        self.n_action_columns
+    }
+
+    /// True if some actions may not be taken in some states.
+    pub fn has_mask(&self) -> bool {
+        self.has_mask
+    }
+
+    /// The number of actions.
+    ///
+    /// # Errors
+    /// When the action is not one discrete number.
+    pub(crate) fn n_actions(&self) -> Result<usize, Error> {
+        match self.action.kind() {
+            SpaceKind::Discrete { n } => Ok(*n as usize),
+            other => Err(ErrorKind::Mismatch {
+                component: "Spaces",
+                method: "action",
+                what: "the action space, for an agent with action values".to_owned(),
+                expected: "a discrete one".to_owned(),
+                given: format!("{other:?}"),
+            }
+            .into()),
+        }
+    }
+}
+
+/// Vectors of one environment, made when a run wants them, and the spaces that its networks are built
+/// from.
+///
+/// ```
+/// use shardgraph_agents::Environments;
+/// use shardgraph_environments::{Autoreset, CartPoles};
+///
+/// let mine = Environments::new(|n| Ok(Box::new(CartPoles::new(n, Autoreset::SameStep)?)))?;
+/// assert_eq!(mine.spaces().n_features(), 4);
+/// assert_eq!(mine.vector(16)?.n_environments(), 16);
+/// # Ok::<(), shardgraph_agents::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Environments {
+    make: Arc<Make>,
+    spaces: Spaces,
+}
+
+impl Environments {
+    /// A caller's own. `make` is given how many are to take their steps together; the vector must begin
+    /// episodes within the step that ends one ([`Autoreset::SameStep`]).
+    ///
+    /// One is made at once, for its spaces.
+    ///
+    /// # Errors
+    /// When `make` refuses, or the observation has no fixed width.
+    pub fn new(
+        make: impl Fn(usize) -> Result<Box<dyn VectorEnvironment>, shardgraph_environments::Error>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Environments, Error> {
+        Ok(Environments {
+            spaces: Spaces::of(make(1)?.as_ref())?,
+            make: Arc::new(make),
+        })
+    }
+
+    /// Those that come with the program, by the name and the options of settings.
+    ///
+    /// # Errors
+    /// When there is none of the name, or an option is unknown or cannot be right.
+    pub fn named(config: &EnvironmentConfig) -> Result<Environments, Error> {
+        if config.name != "cartpole" {
+            return Err(unknown(&config.name));
+        }
+        if let Some(option) = config.options.keys().next() {
+            return Err(ErrorKind::Setting {
+                field: "environment.options",
+                expected: "no options".to_owned(),
+                given: option.clone(),
+            }
+            .into());
+        }
+        Environments::new(|n| Ok(Box::new(CartPoles::new(n, Autoreset::SameStep)?)))
+    }
+
+    /// So many that take their steps together.
+    ///
+    /// # Errors
+    /// When there are none, the environment refuses, or the vector has other spaces or another number
+    /// than it should.
+    pub fn vector(&self, n_environments: usize) -> Result<Box<dyn VectorEnvironment>, Error> {
+        let vector = (self.make)(n_environments)?;
+        let is_right = vector.n_environments() == n_environments;
+        if is_right && Spaces::of(vector.as_ref())? == self.spaces {
+            return Ok(vector);
+        }
+        Err(ErrorKind::Mismatch {
+            component: "Environments",
+            method: "vector",
+            what: "the vector".to_owned(),
+            expected: format!(
+                "{n_environments} environments with the spaces of the first one made"
+            ),
+            given: format!("{} of others", vector.n_environments()),
+        }
+        .into())
+    }
+
+    /// What networks are built from.
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+}
+
+impl fmt::Debug for Environments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environments")
+            .field("spaces", &self.spaces)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cold]
+fn unknown(name: &str) -> Error {
+    ErrorKind::Setting {
+        field: "environment.name",
+        expected: "cartpole".to_owned(),
+        given: name.to_owned(),
+    }
+    .into()
+}
+
+/// The last observation of an episode that ended within the last step.
+///
+/// # Errors
+/// When the vector does not begin episodes within the step that ends one.
+pub(crate) fn final_observation(
+    vector: &dyn VectorEnvironment,
+    idx: usize,
+) -> Result<&[f32], Error> {
+    vector.final_observation(idx).ok_or_else(|| {
+        ErrorKind::Mismatch {
+            component: "VectorEnvironment",
+            method: "final_observation",
+            what: format!("the last observation of environment {idx}, whose episode ended"),
+            expected: "one: agents want `Autoreset::SameStep`".to_owned(),
+            given: "none".to_owned(),
+        }
+        .into()
+    })
+}
