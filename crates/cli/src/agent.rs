@@ -1,23 +1,26 @@
 //! `shardgraph agent`: reinforcement-learning agents, trained and evaluated from settings in a file or by name.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use shardgraph_agents::AgentConfig;
+use shardgraph_agents::{AgentConfig, Start};
 
 use crate::agent_eval::{self, EvalArgs};
+use crate::agent_sweep::{self, SweepArgs};
 use crate::agent_train::{self, TrainArgs};
 use crate::exit::BadInput;
-use crate::report::ReportArgs;
+use crate::report::{ReportArgs, print};
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph agent list
+  shardgraph agent show cartpole-ppo > my.toml
   shardgraph agent train cartpole-dqn --seed 1 --run my-agent
   shardgraph agent train settings.toml --steps 20000 --format json
-  shardgraph agent eval cartpole-dqn --model my-agent/weights.safetensors --episodes 100";
+  shardgraph agent eval my-agent --episodes 100
+  shardgraph agent sweep cartpole-ppo --seeds 10 --svg curves.svg";
 
 /// Train and evaluate reinforcement-learning agents
 #[derive(Debug, Args)]
@@ -31,6 +34,8 @@ pub(crate) struct AgentArgs {
 enum AgentCommand {
     Train(Box<TrainArgs>),
     Eval(EvalArgs),
+    Sweep(Box<SweepArgs>),
+    Show(ShowArgs),
     List(ListArgs),
 }
 
@@ -41,11 +46,41 @@ struct ListArgs {
     report: ReportArgs,
 }
 
+/// Print settings as a TOML file in which every one is explained
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// The settings: a file, a name, or the folder of a run
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+}
+
+fn show(args: &ShowArgs) -> anyhow::Result<()> {
+    let config = match run_config(&args.config)? {
+        Some(config) => config,
+        None => settings(&args.config)?,
+    };
+    print(&config.to_documented_toml()?)?;
+    Ok(())
+}
+
+/// The settings of a run that ended, by its folder; `None` for anything else.
+pub(crate) fn run_config(folder: &Path) -> anyhow::Result<Option<AgentConfig>> {
+    if !folder.join("weights.safetensors").is_file() {
+        return Ok(None);
+    }
+    let start = Start::Resumed {
+        folder: folder.to_owned(),
+    };
+    Ok(Some(start.config()?))
+}
+
 /// Runs one of the subcommands.
 pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
     match &args.command {
         AgentCommand::Train(args) => agent_train::run(args),
         AgentCommand::Eval(args) => agent_eval::run(args),
+        AgentCommand::Sweep(args) => agent_sweep::run(args),
+        AgentCommand::Show(args) => show(args),
         AgentCommand::List(args) => args.report.answer(&list()),
     }
 }

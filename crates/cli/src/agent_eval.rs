@@ -1,36 +1,42 @@
-//! `shardgraph agent eval`: greedy episodes with trained weights.
+//! `shardgraph agent eval`: episodes with trained weights.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_agents::{Agent, AgentConfig, Choice, Evaluation, RunOptions};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
-use crate::agent::settings;
+use crate::agent::{run_config, settings};
 use crate::device_choice::open_device;
+use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph agent eval cartpole-dqn --model my-agent/weights.safetensors
+  shardgraph agent eval my-agent
+  shardgraph agent eval my-agent --sampled --episodes 1000
   shardgraph agent eval settings.toml --model my-agent/weights.safetensors --episodes 1000 --seed 3 --format json
 
-CONFIG is what the agent was trained with: a .toml or .json file, or a name of `shardgraph agent list`.";
+CONFIG is the folder of a run, which has its settings and weights; or what the agent was trained with: a .toml or .json file, or a name of
+`shardgraph agent list`, with --model.";
 
-/// Play greedy episodes with trained weights
+/// Play episodes with trained weights
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct EvalArgs {
-    /// The settings: a file, or a name
+    /// The folder of a run, or the settings: a file, or a name
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
-    /// A trained model: the weights or the run folder of `agent train`
+    /// A trained model: the weights or the run folder of `agent train` [default: CONFIG, where that is one]
     #[arg(help_heading = "Method", long, value_name = "FILE")]
-    model: PathBuf,
+    model: Option<PathBuf>,
+    /// Draw actions as training does at its end, in place of the best ones
+    #[arg(help_heading = "Method", long)]
+    sampled: bool,
     /// How many episodes to play
     #[arg(help_heading = "Method", long, value_name = "N", default_value_t = 100)]
     episodes: usize,
@@ -56,6 +62,7 @@ struct Answer {
     environment: String,
     seed: u64,
     episodes: usize,
+    actions: &'static str,
     steps: u64,
     mean_return: f64,
     min_return: f32,
@@ -70,33 +77,46 @@ struct Answer {
 /// Evaluates and prints the answer.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     refuse_processes("agent eval", None)?;
-    let config = settings(&args.config)?;
+    let (config, model) = config_and_model(args)?;
     let options = RunOptions {
         device: open_device(args.device, &args.report)?,
         ..RunOptions::default()
     };
     let environments = options.environments_of(&config)?;
     let mut agent = config.agent(&options)?;
-    agent.import(&output_file::model_file(&args.model, "weights.safetensors"))?;
+    agent.import(&output_file::model_file(&model, "weights.safetensors"))?;
     let seed = args.seed.unwrap_or(config.seed);
+    let choice = match args.sampled {
+        true => Choice::Sampled,
+        false => Choice::Greedy,
+    };
     let timer = Timer::start(&Device::host());
-    let evaluation = Evaluation::play(
-        agent.as_mut(),
-        &environments,
-        (args.episodes, Choice::Greedy),
-        seed,
-    )?;
+    let evaluation =
+        Evaluation::play(agent.as_mut(), &environments, (args.episodes, choice), seed)?;
     let seconds = timer.elapsed_s();
     args.report.answer(&answer(
-        args,
+        (args, &model),
         &config,
         (agent.as_ref(), &evaluation),
         seconds,
     ))
 }
 
+/// Of a run's folder both; else the settings, and what `--model` names.
+fn config_and_model(args: &EvalArgs) -> anyhow::Result<(AgentConfig, PathBuf)> {
+    if let (None, Some(config)) = (&args.model, run_config(&args.config)?) {
+        return Ok((config, args.config.clone()));
+    }
+    let config = settings(&args.config)?;
+    let Some(model) = &args.model else {
+        let text = "name the weights: --model with a run's folder or a file, or that folder in place of the settings";
+        return Err(BadInput(text.to_owned()).into());
+    };
+    Ok((config, model.clone()))
+}
+
 fn answer(
-    args: &EvalArgs,
+    (args, model): (&EvalArgs, &Path),
     config: &AgentConfig,
     (agent, evaluation): (&dyn Agent, &Evaluation),
     seconds: f64,
@@ -106,6 +126,7 @@ fn answer(
         environment: config.environment.name.clone(),
         seed: args.seed.unwrap_or(config.seed),
         episodes: evaluation.returns.len(),
+        actions: if args.sampled { "sampled" } else { "greedy" },
         steps: evaluation.n_steps,
         mean_return: evaluation.mean_return(),
         min_return: evaluation.min_return(),
@@ -113,7 +134,7 @@ fn answer(
         seconds,
         env_steps_per_s: evaluation.n_steps as f64 / seconds.max(1e-9),
         device: args.device.to_string(),
-        weights: args.model.display().to_string(),
+        weights: model.display().to_string(),
         policy_hash: format!("{:016x}", agent.weights_hash()),
     }
 }
@@ -124,6 +145,7 @@ impl fmt::Display for Answer {
         writeln!(f, "environment {}", self.environment)?;
         writeln!(f, "seed {}", self.seed)?;
         writeln!(f, "episodes {}", self.episodes)?;
+        writeln!(f, "actions {}", self.actions)?;
         writeln!(f, "steps {}", self.steps)?;
         writeln!(f, "mean return {:.3}", self.mean_return)?;
         writeln!(f, "smallest return {}", self.min_return)?;
