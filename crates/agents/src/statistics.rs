@@ -73,6 +73,8 @@ pub fn interquartile_interval(scores: &[f64], seed: u64) -> Interval {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
+
     use super::*;
 
     #[test]

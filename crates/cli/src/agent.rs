@@ -20,7 +20,7 @@ Examples:
   shardgraph agent train cartpole-dqn --seed 1 --run my-agent
   shardgraph agent train settings.toml --steps 20000 --format json
   shardgraph agent eval my-agent --episodes 100
-  shardgraph agent sweep cartpole-ppo --seeds 10 --svg curves.svg";
+  shardgraph agent sweep cartpole-ppo --repeats 10 --svg curves.svg";
 
 /// Train and evaluate reinforcement-learning agents
 #[derive(Debug, Args)]

@@ -24,8 +24,8 @@ use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph agent sweep cartpole-ppo --seeds 10
-  shardgraph agent sweep cartpole-dqn --seeds 5 --steps 100000 --set algorithm.double=true,false --svg curves.svg
+  shardgraph agent sweep cartpole-ppo --repeats 10
+  shardgraph agent sweep cartpole-dqn --repeats 5 --steps 100000 --set algorithm.double=true,false --svg curves.svg
   shardgraph agent sweep my.toml --set algorithm.gamma=0.95,0.99 --set algorithm.optimiser.learning_rate=1e-3,3e-3
 
 Each combination of the values of --set is trained with each seed. Its score is the mean return of greedy episodes after training; the table has
@@ -48,13 +48,16 @@ pub(crate) struct SweepArgs {
         value_name = "SETTING=V1,V2,..."
     )]
     sets: Vec<String>,
-    /// Number of seeds, from that of the settings on
+    /// Seed of all that is random: the first one of --repeats [default: of the settings]
+    #[arg(help_heading = "Method", long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Repeats: runs of each combination, each with the next seed
     #[arg(help_heading = "Method", long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    seeds: u64,
-    /// Steps of training of each run [default: of the settings]
+    repeats: u64,
+    /// Steps of training: of all environments together, in each run [default: of the settings]
     #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
-    /// Greedy episodes that make the score of a run
+    /// How many episodes to play: greedily, for the score of a run
     #[arg(help_heading = "Method", long, value_name = "N", default_value_t = 100)]
     episodes: usize,
     /// Also tell when the mean return of the last 100 episodes of training first reached this
@@ -65,7 +68,7 @@ pub(crate) struct SweepArgs {
         allow_negative_numbers = true
     )]
     target: Option<f64>,
-    /// Threads that share a batch of `dqn` or `ppo`, at most `gradient_blocks` of the settings
+    /// Ranks that share the work, as threads: at most `gradient_blocks` of the settings
     #[arg(
         help_heading = "Ranks and devices",
         long,
@@ -81,7 +84,7 @@ pub(crate) struct SweepArgs {
         default_value = "host"
     )]
     device: DeviceKind,
-    /// Learning curves as SVG: the mean return by step, of each setting
+    /// Draw a picture: the mean return by step, of each setting
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
@@ -129,8 +132,9 @@ struct Row {
 struct Answer {
     algorithm: &'static str,
     environment: String,
+    seed: u64,
     steps: u64,
-    seeds: u64,
+    repeats: u64,
     episodes: usize,
     ranks: u32,
     target: Option<f64>,
@@ -142,8 +146,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     refuse_processes("agent sweep", None)?;
     let mut base = settings(&args.config)?;
     base.steps = args.steps.unwrap_or(base.steps);
+    base.seed = args.seed.unwrap_or(base.seed);
     let combinations = combinations(&args.sets)?;
-    let n_runs = combinations.len().saturating_mul(args.seeds as usize);
+    let n_runs = combinations.len().saturating_mul(args.repeats as usize);
     if n_runs > MAX_RUNS {
         let text = format!("{n_runs} runs: expected at most {MAX_RUNS}");
         return Err(BadInput(text).into());
@@ -162,11 +167,11 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     let mut rows = Vec::with_capacity(configs.len());
     for (config, chosen) in configs.iter().zip(&combinations) {
         let mut runs = Vec::new();
-        for idx in 0..args.seeds {
+        for idx in 0..args.repeats {
             let mut config = config.clone();
             config.seed += idx;
             runs.push(one(&config, args, &options)?);
-            let n_done = rows.len() as u64 * args.seeds + idx + 1;
+            let n_done = rows.len() as u64 * args.repeats + idx + 1;
             bar.update(n_done, || name_of(chosen));
         }
         rows.push(row(chosen, runs, args.target.is_some()));
@@ -180,8 +185,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     args.report.answer(&Answer {
         algorithm: base.algorithm.name(),
         environment: base.environment.name.clone(),
+        seed: base.seed,
         steps: base.steps,
-        seeds: args.seeds,
+        repeats: args.repeats,
         episodes: args.episodes,
         ranks: args.ranks,
         target: args.target,
@@ -367,7 +373,7 @@ impl fmt::Display for Answer {
         writeln!(
             f,
             "{} seeds, {} steps, score: mean return of {} greedy episodes",
-            self.seeds, self.steps, self.episodes
+            self.repeats, self.steps, self.episodes
         )?;
         writeln!(
             f,

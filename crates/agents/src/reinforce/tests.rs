@@ -1,5 +1,4 @@
 //! Tests of REINFORCE: learning, resuming bit for bit, and rewards from any number of threads.
-#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

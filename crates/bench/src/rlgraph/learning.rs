@@ -21,6 +21,13 @@ pub(super) struct Request {
     goal: f64,
     /// How many seeds must.
     at_least: u64,
+    /// Threads that share a batch.
+    #[serde(default = "one")]
+    ranks: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One seed: the mean return over the last 100 episodes, at each point.
@@ -64,9 +71,18 @@ fn learn(request: &Request, seed: u64, out: &mut Report) -> Result<(Curve, f64),
         folder: None,
     };
     let (mut curve, every, timer) = (Vec::new(), request.every, Timer::wall());
-    let outcome = train(&start, &RunOptions::default(), &mut |progress| {
-        if progress.step / every > curve.len() as u64 {
-            curve.push(progress.mean_return.unwrap_or(f64::NAN));
+    let options = RunOptions {
+        n_ranks: request.ranks,
+        ..RunOptions::default()
+    };
+    let mut reached = None;
+    let outcome = train(&start, &options, &mut |progress| {
+        let mean_return = progress.mean_return.unwrap_or(f64::NAN);
+        while progress.step / every > curve.len() as u64 {
+            curve.push(mean_return);
+        }
+        if mean_return >= request.goal && reached.is_none() {
+            reached = Some((progress.step, timer.elapsed_s()));
         }
     })?;
     let seconds = timer.elapsed_s();
@@ -74,6 +90,7 @@ fn learn(request: &Request, seed: u64, out: &mut Report) -> Result<(Curve, f64),
     out.row(json!({
             "what": "seed", "seed": seed, "mean_return": last, "episodes": outcome.n_episodes, "updates": outcome.n_updates,
             "seconds": seconds, "frames_per_s": outcome.n_steps as f64 / seconds,
+            "steps_to_goal": reached.map(|(step, _)| step), "seconds_to_goal": reached.map(|(_, seconds)| seconds),
         }));
     Ok((curve, last))
 }
