@@ -10,7 +10,7 @@ use crate::dqn::DqnAgent;
 use crate::error::Error;
 use crate::observations::{ActionBuffer, Seen};
 use crate::policy_agent::PolicyAgent;
-use crate::run::RunOptions;
+use crate::run_options::RunOptions;
 use crate::weights::hash_of;
 
 /// What every agent can do: take weights, and act as well as it can.

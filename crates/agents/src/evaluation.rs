@@ -110,3 +110,28 @@ impl Evaluation {
             .fold(f32::NEG_INFINITY, f32::max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AgentConfig;
+    use crate::dqn::DqnAgent;
+    use crate::run_options::RunOptions;
+    use crate::testing::cartpole;
+
+    #[test]
+    fn a_number_of_episodes_is_checked() {
+        let mut agent = DqnAgent::of_config(
+            &AgentConfig::named("cartpole-dqn").unwrap(),
+            &RunOptions::default(),
+        )
+        .unwrap();
+        let message = Evaluation::play(&mut agent, &cartpole(), (0, Choice::Greedy), 1)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("Evaluation::play: the number of episodes: expected 1 to"),
+            "{message}"
+        );
+    }
+}

@@ -20,6 +20,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod advance;
 mod agent;
 mod apex;
 mod checkpoint;
@@ -39,9 +40,11 @@ mod observations;
 mod policy_agent;
 mod policy_program;
 mod ppo;
+mod rank_trainer;
 mod reinforce;
 mod run;
 mod run_environments;
+mod run_options;
 mod settings_text;
 mod statistics;
 mod topology;
@@ -80,8 +83,9 @@ pub use observations::{ActionBuffer, Seen};
 pub use policy_agent::PolicyAgent;
 pub use ppo::PpoConfig;
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_gradient, policy_step, rewards};
-pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
+pub use run::{Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use run_environments::{Environments, Spaces};
+pub use run_options::RunOptions;
 pub use statistics::{Interval, interquartile_interval, interquartile_mean};
 pub use topology::{PolicyLag, TopologyOutcome};
 pub use train_topology::{check_processes, train_topology, train_topology_as_process};

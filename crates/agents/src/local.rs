@@ -3,11 +3,12 @@
 use shardgraph_autodiff::Params;
 use shardgraph_job::Checkpoint;
 
+use crate::advance::Advance;
 use crate::checkpoint::RunState;
 use crate::config::AgentConfig;
-use crate::episodes::Episode;
 use crate::error::Error;
-use crate::run::{RunOptions, Start, TrainProgress};
+use crate::run::{Start, TrainProgress};
+use crate::run_options::RunOptions;
 use crate::topology::{Books, TopologyOutcome};
 
 /// An algorithm with all that decides how its run goes on.
@@ -28,19 +29,6 @@ pub(crate) trait Local: Sized {
 
     /// What it learns.
     fn params(&self) -> &Params;
-}
-
-/// What [`Local::advance`] did.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Advance {
-    pub(crate) n_steps: u64,
-    /// How many updates old the weights were that acted.
-    pub(crate) lag: u64,
-    pub(crate) episodes: Vec<Episode>,
-    /// The probability of random actions, where there are any.
-    pub(crate) epsilon: Option<f32>,
-    /// A line of losses for each update that the metrics tell of.
-    pub(crate) losses: Vec<Vec<(&'static str, f32)>>,
 }
 
 /// Runs to the last step.

@@ -24,13 +24,14 @@ pub(crate) fn check_room(
     parts: Parts,
 ) -> Result<(), Error> {
     match free_host_bytes() {
-        Some(free) => check((config, environments), parts, free),
+        Some(free) => check(config, environments, parts, free),
         None => Ok(()),
     }
 }
 
 fn check(
-    (config, environments): (&AgentConfig, &Environments),
+    config: &AgentConfig,
+    environments: &Environments,
     parts: Parts,
     free: u64,
 ) -> Result<(), Error> {
@@ -139,7 +140,7 @@ mod tests {
         };
         let gib = 1 << 30;
         let refused = |config: &AgentConfig, parts, free| {
-            let error = check((config, &cartpole()), parts, free).unwrap_err();
+            let error = check(config, &cartpole(), parts, free).unwrap_err();
             assert!(error.is_input(), "{error}");
             error.to_string()
         };
@@ -151,10 +152,10 @@ mod tests {
         // Shards in other processes take nothing here.
         let shared = apex(1 << 27, 64);
         refused(&shared, Parts::Together, 16 * gib);
-        check((&shared, &cartpole()), Parts::Apart, 16 * gib).unwrap();
+        check(&shared, &cartpole(), Parts::Apart, 16 * gib).unwrap();
         // Rows are taken as they come, priorities at once.
         let rows = dqn("capacity = 4294967295");
-        check((&rows, &cartpole()), Parts::Together, gib).unwrap();
+        check(&rows, &cartpole(), Parts::Together, gib).unwrap();
         let prioritized = dqn("capacity = 4294967295, prioritized = {}");
         refused(&prioritized, Parts::Together, 16 * gib);
         let many = config(
@@ -162,6 +163,6 @@ mod tests {
         );
         let message = refused(&many, Parts::Together, 100 << 20);
         assert!(message.contains("environment.n_environments"), "{message}");
-        check((&many, &cartpole()), Parts::Together, gib).unwrap();
+        check(&many, &cartpole(), Parts::Together, gib).unwrap();
     }
 }

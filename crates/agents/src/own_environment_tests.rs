@@ -6,7 +6,8 @@ use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::dqn::DqnTrainer;
 use crate::evaluation::{Choice, Evaluation};
-use crate::run::{RunOptions, Start, train};
+use crate::run::{Start, train};
+use crate::run_options::RunOptions;
 use crate::testing::corridors;
 use crate::train_topology::train_topology;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use shardgraph_autodiff::Params;
-use shardgraph_components::{ActorCritic, Initialisation, SoftmaxPolicy};
+use shardgraph_components::{ActorCritic, Initialisation, Initialiser, SoftmaxPolicy};
 use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 
@@ -12,7 +12,7 @@ use crate::config::{AgentConfig, Algorithm};
 use crate::error::{Error, ErrorKind};
 use crate::observations::{self, ActionBuffer, Seen};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy_by};
-use crate::run::RunOptions;
+use crate::run_options::RunOptions;
 use crate::weights;
 
 #[cfg(test)]
@@ -68,7 +68,11 @@ impl PolicyAgent {
             Algorithm::Ppo(ppo) => ppo.initialisation,
             _ => Initialisation::default(),
         };
-        let (params, network) = build_policy_by(&environments, shape, (rule, config.seed))?;
+        let initialiser = Initialiser {
+            rule,
+            seed: config.seed,
+        };
+        let (params, network) = build_policy_by(&environments, shape, initialiser)?;
         Ok(PolicyAgent {
             device: options.device.clone(),
             params,

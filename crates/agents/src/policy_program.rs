@@ -2,9 +2,7 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{
-    ActorCritic, ActorCriticShape, Initialisation, Initialiser, LstmState, Sequences,
-};
+use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
 use shardgraph_device::{Device, DeviceKind};
 
 use crate::error::{Error, ErrorKind};
@@ -22,16 +20,19 @@ pub(crate) fn build_policy(
     shape: &ActorCriticShape,
     seed: u64,
 ) -> Result<(Params, ActorCritic), Error> {
-    build_policy_by(environments, shape, (Initialisation::default(), seed))
+    let initialiser = Initialiser {
+        seed,
+        ..Initialiser::default()
+    };
+    build_policy_by(environments, shape, initialiser)
 }
 
 /// The same with first weights by another rule.
 pub(crate) fn build_policy_by(
     environments: &Environments,
     shape: &ActorCriticShape,
-    (rule, seed): (Initialisation, u64),
+    initialiser: Initialiser,
 ) -> Result<(Params, ActorCritic), Error> {
-    let initialiser = Initialiser { rule, seed };
     let mut params = Params::new();
     let spaces = environments.spaces().both();
     let network = ActorCritic::build(&mut params, "policy", spaces, shape, initialiser)?;

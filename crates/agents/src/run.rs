@@ -5,24 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use shardgraph_autodiff::Params;
-use shardgraph_collectives::{Comm, Op, Timeout};
-use shardgraph_device::{Device, Timer};
+use shardgraph_collectives::{Comm, Op};
+use shardgraph_device::Timer;
 use shardgraph_job::{
     Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World, tags,
     wall_time,
 };
 use shardgraph_storage::hash;
 
+use crate::advance::Advance;
 use crate::agent::Agent;
 use crate::checkpoint::{FILES, RUN, RunState};
 use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::DqnTrainer;
-use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
-use crate::local::Advance;
 use crate::ppo::PpoTrainer;
-use crate::run_environments::Environments;
+use crate::rank_trainer::{Place, RankTrainer};
+use crate::run_options::RunOptions;
 use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
@@ -105,46 +104,6 @@ impl Start {
                 let (folder, checkpoint) = Folder::of_old_run(folder, FILES)?;
                 Ok((old(&checkpoint)?, Some(folder)))
             }
-        }
-    }
-}
-
-/// How a run is carried out; nothing here but the kind of device changes a bit of what it computes.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// Ranks that share each batch, at most its `gradient_blocks`; threads of this process.
-    pub n_ranks: u32,
-    /// The step to stop at, if not that of the settings, which keep deciding how exploration falls.
-    pub stop_at: Option<u64>,
-    /// The longest wait for another rank.
-    pub deadline: Timeout,
-    /// Where to compute. Kinds of devices differ from each other in the last bits, so a run goes on only on the kind that it began on.
-    pub device: Device,
-    /// A caller's own environments, in place of those that the settings' name means. On each rank the same.
-    pub environments: Option<Environments>,
-}
-
-impl RunOptions {
-    /// The environments of a run: a caller's own, else those of its settings' name.
-    ///
-    /// # Errors
-    /// When there are none of that name.
-    pub fn environments_of(&self, config: &AgentConfig) -> Result<Environments, Error> {
-        match &self.environments {
-            Some(own) => Ok(own.clone()),
-            None => Environments::named(&config.environment),
-        }
-    }
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self {
-            n_ranks: 1,
-            stop_at: None,
-            deadline: Timeout::default(),
-            device: Device::host(),
-            environments: None,
         }
     }
 }
@@ -232,53 +191,6 @@ pub fn train_as_rank(
 ) -> Result<TrainOutcome, Error> {
     let mut ranks = Ranks::new(comm, options.deadline);
     ranks.fail_together(|ranks| run(ranks, start, options, progress))
-}
-
-/// A rank among the ranks of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) rank: u32,
-    pub(crate) n_ranks: u32,
-}
-
-/// An algorithm whose ranks share each batch: one rank's part of a run, with all that decides how it goes on.
-pub(crate) trait RankTrainer: Sized {
-    /// Before its first step.
-    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>;
-
-    /// Whether so many ranks can share a batch.
-    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>;
-
-    /// Where a checkpoint was made, by whatever number of ranks.
-    fn of_checkpoint(
-        checkpoint: &Checkpoint,
-        options: &RunOptions,
-        place: Place,
-    ) -> Result<Self, Error>;
-
-    /// The checkpoint of this moment, on the first rank; all call it.
-    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error>;
-
-    /// The smallest part of the run: some steps, and the updates that are due then. All ranks call it, and all get the same report.
-    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error>;
-
-    /// The settings of the run.
-    fn config(&self) -> &AgentConfig;
-
-    /// Steps so far of all environments together.
-    fn n_steps(&self) -> u64;
-
-    /// Updates so far.
-    fn n_updates(&self) -> u64;
-
-    /// Returns of the episodes so far.
-    fn episodes(&self) -> &EpisodeStatistics;
-
-    /// What it learns.
-    fn params(&self) -> &Params;
-
-    /// The agent alone, when the run has ended.
-    fn into_agent(self, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error>;
 }
 
 fn run(

@@ -591,15 +591,3 @@ fn cart_and_pole_is_learnt() {
     let random = Evaluation::play(&mut untrained, &cartpole(), (50, Choice::Greedy), 1).unwrap();
     assert!(random.mean_return() < 100.0, "{}", random.mean_return());
 }
-
-#[test]
-fn a_number_of_episodes_is_checked() {
-    let mut agent = DqnAgent::of_config(&small(), &RunOptions::default()).unwrap();
-    let message = Evaluation::play(&mut agent, &cartpole(), (0, Choice::Greedy), 1)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("Evaluation::play: the number of episodes: expected 1 to"),
-        "{message}"
-    );
-}

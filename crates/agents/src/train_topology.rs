@@ -9,7 +9,8 @@ use crate::impala::{self, lock_step::ImpalaLockStep};
 use crate::local::train_locally;
 use crate::memory::{Parts, check_room};
 use crate::reinforce::ReinforceTrainer;
-use crate::run::{RunOptions, Start, TrainProgress};
+use crate::run::{Start, TrainProgress};
+use crate::run_options::RunOptions;
 use crate::topology::TopologyOutcome;
 
 /// Trains by Ape-X, IMPALA or REINFORCE. Learner, shards and actors are threads of this process; in lock step, and for REINFORCE, there is

@@ -1,16 +1,16 @@
 //! `shardgraph agent`: reinforcement-learning agents, trained and evaluated from settings in a file or by name.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use shardgraph_agents::{AgentConfig, Start};
+use shardgraph_agents::AgentConfig;
 
 use crate::agent_eval::{self, EvalArgs};
+use crate::agent_settings::{run_config, settings};
 use crate::agent_sweep::{self, SweepArgs};
 use crate::agent_train::{self, TrainArgs};
-use crate::exit::BadInput;
 use crate::report::{ReportArgs, print};
 
 const EXAMPLE: &str = "\
@@ -63,17 +63,6 @@ fn show(args: &ShowArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The settings of a run that ended, by its folder; `None` for anything else.
-pub(crate) fn run_config(folder: &Path) -> anyhow::Result<Option<AgentConfig>> {
-    if !folder.join("weights.safetensors").is_file() {
-        return Ok(None);
-    }
-    let start = Start::Resumed {
-        folder: folder.to_owned(),
-    };
-    Ok(Some(start.config()?))
-}
-
 /// Runs one of the subcommands.
 pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
     match &args.command {
@@ -82,25 +71,6 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
         AgentCommand::Sweep(args) => agent_sweep::run(args),
         AgentCommand::Show(args) => show(args),
         AgentCommand::List(args) => args.report.answer(&list()),
-    }
-}
-
-/// The settings of a file, or of a name where there is no such file.
-pub(crate) fn settings(file_or_name: &Path) -> anyhow::Result<AgentConfig> {
-    let named = file_or_name.to_str().and_then(AgentConfig::named);
-    match named {
-        // A folder of this name, such as one that `--run` made, is no file of settings.
-        Some(config) if !file_or_name.exists() || file_or_name.is_dir() => Ok(config),
-        _ if file_or_name.exists() => Ok(AgentConfig::read(file_or_name)?),
-        _ => {
-            let names: Vec<&str> = AgentConfig::names().map(|(name, _)| name).collect();
-            Err(BadInput(format!(
-                "{}: there is no such file, and no settings of this name: expected a .toml or .json file or one of {}",
-                file_or_name.display(),
-                names.join(", ")
-            ))
-            .into())
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use shardgraph_agents::{Agent, AgentConfig, Choice, Evaluation, RunOptions};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
-use crate::agent::{run_config, settings};
+use crate::agent_settings::{run_config, settings};
 use crate::device_choice::open_device;
 use crate::exit::BadInput;
 use crate::output_file;
@@ -95,7 +95,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         Evaluation::play(agent.as_mut(), &environments, (args.episodes, choice), seed)?;
     let seconds = timer.elapsed_s();
     args.report.answer(&answer(
-        (args, &model),
+        args,
+        &model,
         &config,
         (agent.as_ref(), &evaluation),
         seconds,
@@ -116,7 +117,8 @@ fn config_and_model(args: &EvalArgs) -> anyhow::Result<(AgentConfig, PathBuf)> {
 }
 
 fn answer(
-    (args, model): (&EvalArgs, &Path),
+    args: &EvalArgs,
+    model: &Path,
     config: &AgentConfig,
     (agent, evaluation): (&dyn Agent, &Evaluation),
     seconds: f64,

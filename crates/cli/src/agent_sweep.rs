@@ -13,7 +13,7 @@ use shardgraph_agents::{
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 
-use crate::agent::settings;
+use crate::agent_settings::settings;
 use crate::agent_topology::is_topology;
 use crate::device_choice::open_device;
 use crate::exit::BadInput;

@@ -13,8 +13,8 @@ use shardgraph_agents::{
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
-use crate::agent::settings;
 use crate::agent_answer::{Counts, Head, Tail};
+use crate::agent_settings::settings;
 use crate::agent_topology;
 use crate::exit::BadInput;
 use crate::progress::Progress;

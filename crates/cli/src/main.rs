@@ -4,6 +4,7 @@
 mod agent;
 mod agent_answer;
 mod agent_eval;
+mod agent_settings;
 mod agent_sweep;
 mod agent_topology;
 mod agent_train;

@@ -7,12 +7,13 @@ use super::actor::Actor;
 use super::checkpoint::{More, checkpoint_of, restore_learner, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
+use crate::advance::Advance;
 use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::dqn::layout_of;
 use crate::error::Error;
-use crate::local::{Advance, Local};
-use crate::run::RunOptions;
+use crate::local::Local;
+use crate::run_options::RunOptions;
 
 /// A run in lock step.
 #[derive(Debug)]

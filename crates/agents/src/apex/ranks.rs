@@ -16,7 +16,8 @@ use super::shard::Shard;
 use crate::config::AgentConfig;
 use crate::dqn::layout_of;
 use crate::error::Error;
-use crate::run::{RunOptions, Start, TrainProgress};
+use crate::run::{Start, TrainProgress};
+use crate::run_options::RunOptions;
 use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
 /// What a rank does.

@@ -20,7 +20,8 @@ use crate::error::Error;
 use crate::evaluation::Choice;
 use crate::evaluation::Evaluation;
 use crate::local::{Local, train_locally};
-use crate::run::{RunOptions, Start};
+use crate::run::Start;
+use crate::run_options::RunOptions;
 use crate::testing::cartpole;
 use crate::topology::{Port, TopologyOutcome, Writer, outcome_of, ports, run_ranks};
 

@@ -18,8 +18,8 @@ use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, Widths};
 use crate::error::{Error, ErrorKind};
 use crate::observations::{ActionBuffer, Seen};
-use crate::run::RunOptions;
 use crate::run_environments::Spaces;
+use crate::run_options::RunOptions;
 use crate::weights;
 
 /// A deep Q-learning agent, with weights that stay on its device.

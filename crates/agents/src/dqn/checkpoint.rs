@@ -5,7 +5,7 @@ use shardgraph_job::{Checkpoint, Tensors};
 use super::trainer::DqnTrainer;
 use crate::checkpoint::{NoMore, RunState, restore};
 use crate::error::Error;
-use crate::run::RunOptions;
+use crate::run_options::RunOptions;
 
 /// The name of the environments' state.
 const ENVIRONMENTS: &str = "environments";

@@ -14,8 +14,8 @@ use shardgraph_replay::{LeafRef, Rows};
 use super::naive::{self, Layer, Transition};
 use super::*;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
-use crate::run::RunOptions;
 use crate::run_environments::Spaces;
+use crate::run_options::RunOptions;
 
 pub(super) fn spaces() -> (Space, Space) {
     let observation = Space::boxed(&[3], -10.0, 10.0).unwrap();

@@ -10,14 +10,15 @@ use shardgraph_replay::LeafRef;
 use super::agent::{DqnAgent, Update};
 use super::config::{DqnConfig, check_ranks};
 use super::memory::{Replay, layout_of};
+use crate::advance::Advance;
 use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
 use crate::experience::Experience;
-use crate::local::Advance;
 use crate::memory::{Parts, check_room};
-use crate::run::{Place, RankTrainer, RunOptions};
+use crate::rank_trainer::{Place, RankTrainer};
+use crate::run_options::RunOptions;
 
 /// What one step of all environments gave; used again by the next.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -79,8 +79,7 @@ impl Learner {
         let (params, network) = build_policy(environments, &impala.network, seed)?;
         let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
         let has_mask = environments.spaces().has_mask();
-        let networks = (&network, &policy, has_mask);
-        let (program, inputs) = record(impala, &params, networks, device)?;
+        let (program, inputs) = record(impala, &params, &network, &policy, has_mask, device)?;
         Ok(Learner {
             optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
             device: device.clone(),
@@ -223,7 +222,9 @@ fn mismatch(expected: String, given: String) -> Error {
 fn record(
     impala: &ImpalaConfig,
     params: &Params,
-    (network, policy, has_mask): (&ActorCritic, &SoftmaxPolicy, bool),
+    network: &ActorCritic,
+    policy: &SoftmaxPolicy,
+    has_mask: bool,
     device: &Device,
 ) -> Result<(Program, Inputs), Error> {
     let n = impala.batch_trajectories;

@@ -7,11 +7,12 @@ use super::actor::Actor;
 use super::checkpoint::{More, checkpoint_of, restore_actor, restore_learner};
 use super::learner::Learner;
 use super::trajectory::Unroll;
+use crate::advance::Advance;
 use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::local::{Advance, Local};
-use crate::run::RunOptions;
+use crate::local::Local;
+use crate::run_options::RunOptions;
 
 /// A run in lock step.
 #[derive(Debug)]

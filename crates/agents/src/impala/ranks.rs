@@ -12,7 +12,8 @@ use super::actor::Actor;
 use super::config::ImpalaConfig;
 use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::run::{RunOptions, Start, TrainProgress};
+use crate::run::{Start, TrainProgress};
+use crate::run_options::RunOptions;
 use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
 /// The kinds of messages.

@@ -7,7 +7,7 @@ use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::observations::{ActionBuffer, Seen};
-use crate::run::RunOptions;
+use crate::run_options::RunOptions;
 
 fn policy_agent(network: &str) -> PolicyAgent {
     let text = format!(

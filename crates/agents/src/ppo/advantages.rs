@@ -18,11 +18,7 @@ pub(super) struct Earned<'a> {
 ///
 /// # Source
 /// Schulman et al., High-dimensional continuous control using generalized advantage estimation, ICLR 2016, equation 16.
-pub(super) fn generalised(
-    earned: Earned<'_>,
-    (gamma, lambda): (f32, f32),
-    advantages: &mut Vec<f32>,
-) {
+pub(super) fn generalised(earned: Earned<'_>, gamma: f32, lambda: f32, advantages: &mut Vec<f32>) {
     let n = earned.last_values.len();
     advantages.clear();
     advantages.resize(earned.rewards.len(), 0.0);
@@ -58,7 +54,7 @@ mod tests {
             values: &values,
             last_values: &last_values,
         };
-        generalised(earned, (gamma, lambda), &mut advantages);
+        generalised(earned, gamma, lambda, &mut advantages);
         for env in 0..n {
             for first in 0..n_steps {
                 let (mut sum, mut factor) = (0.0f64, 1.0f64);

@@ -57,8 +57,10 @@ impl Block {
     pub(super) fn new(
         ppo: &PpoConfig,
         (environments, n_environments): (&Environments, usize),
-        (params, network): (&Params, &ActorCritic),
-        (seed, index): (u64, u64),
+        params: &Params,
+        network: &ActorCritic,
+        seed: u64,
+        index: u64,
         device: &Device,
     ) -> Result<Block, Error> {
         let n = n_environments / ppo.gradient_blocks;
@@ -97,7 +99,7 @@ impl Block {
         let key = (self.index << 40) | n_rollouts;
         let mut stream = KeyedRng::new(self.seed, "ppo actions", key);
         for t in 0..self.n_steps {
-            self.step(params, (policy, &mut stream), t as u32)?;
+            self.step(params, policy, &mut stream, t as u32)?;
         }
         let seen = Seen::of(self.vector.as_ref());
         self.acting.run(params, seen, &self.state, &mut self.said)?;
@@ -108,7 +110,8 @@ impl Block {
     fn step(
         &mut self,
         params: &Params,
-        (policy, stream): (&SoftmaxPolicy, &mut KeyedRng),
+        policy: &SoftmaxPolicy,
+        stream: &mut KeyedRng,
         t: u32,
     ) -> Result<(), Error> {
         let (rollout, said) = (&mut self.rollout, &mut self.said);
@@ -206,7 +209,8 @@ impl Rollout {
             values: &self.values,
             last_values,
         };
-        generalised(earned, discounts, &mut self.advantages);
+        let (gamma, lambda) = discounts;
+        generalised(earned, gamma, lambda, &mut self.advantages);
         let sums = self.advantages.iter().zip(&self.values);
         self.returns.extend(sums.map(|(a, v)| a + v));
     }

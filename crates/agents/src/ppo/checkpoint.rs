@@ -10,7 +10,7 @@ use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::run::RunOptions;
+use crate::run_options::RunOptions;
 use crate::topology::{Reader, Writer};
 
 /// What PPO adds to `run.json`.

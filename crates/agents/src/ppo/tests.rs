@@ -4,7 +4,8 @@ use shardgraph_collectives::Timeout;
 
 use crate::config::AgentConfig;
 use crate::evaluation::{Choice, Evaluation};
-use crate::run::{RunOptions, Start, TrainOutcome, train};
+use crate::run::{Start, TrainOutcome, train};
+use crate::run_options::RunOptions;
 use crate::testing::{cartpole, corridors};
 
 fn config(steps: u64, algorithm: &str) -> AgentConfig {

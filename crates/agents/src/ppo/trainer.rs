@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_components::{Optimiser, SoftmaxPolicy};
+use shardgraph_components::{Initialiser, Optimiser, SoftmaxPolicy};
 use shardgraph_device::Device;
 use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
@@ -11,15 +11,16 @@ use super::block::Block;
 use super::checkpoint::{checkpoint_of, gather_episodes, restore_into};
 use super::config::PpoConfig;
 use super::update::{Losses, UpdateProgram};
+use crate::advance::Advance;
 use crate::agent::Agent;
 use crate::checkpoint::RunState;
 use crate::config::{AgentConfig, Rule};
 use crate::episodes::EpisodeStatistics;
 use crate::error::{Error, ErrorKind};
-use crate::local::Advance;
 use crate::policy_agent::PolicyAgent;
 use crate::policy_program::build_policy_by;
-use crate::run::{Place, RankTrainer, RunOptions};
+use crate::rank_trainer::{Place, RankTrainer};
+use crate::run_options::RunOptions;
 
 /// The divergence of the policy from the one that acted.
 const KL: &str = "train/kl";
@@ -129,7 +130,9 @@ impl PpoTrainer {
             self.advantages.extend(normalised);
             self.update.run(
                 &self.params,
-                (&block.rollout, rows, &self.advantages),
+                &block.rollout,
+                rows,
+                &self.advantages,
                 &self.policy,
                 &mut self.partials,
             )?;
@@ -156,9 +159,9 @@ impl PpoTrainer {
             return Ok(vec![as_they_are; m]);
         }
         let n = (self.rollout_rows() / m as u64) as f32;
-        let sums = self.sums((comm, timeout), &mut |_, x| x)?;
+        let sums = self.sums(comm, timeout, &mut |_, x| x)?;
         let means: Vec<f32> = sums.iter().map(|sum| sum / n).collect();
-        let squares = self.sums((comm, timeout), &mut |minibatch, x| {
+        let squares = self.sums(comm, timeout, &mut |minibatch, x| {
             (x - means[minibatch]) * (x - means[minibatch])
         })?;
         let of_each = means.iter().zip(&squares).map(|(&mean, square)| {
@@ -174,7 +177,8 @@ impl PpoTrainer {
     /// The sum over each minibatch of what `term` makes of its advantages.
     fn sums(
         &self,
-        (comm, timeout): (&mut Comm, Timeout),
+        comm: &mut Comm,
+        timeout: Timeout,
         term: &mut dyn FnMut(usize, f32) -> f32,
     ) -> Result<Vec<f32>, Error> {
         let m = self.ppo.n_minibatches;
@@ -217,7 +221,10 @@ impl RankTrainer for PpoTrainer {
         let (params, network) = build_policy_by(
             &environments,
             &ppo.network,
-            (ppo.initialisation, config.seed),
+            Initialiser {
+                rule: ppo.initialisation,
+                seed: config.seed,
+            },
         )?;
         let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
         let n_environments = config.environment.n_environments;
@@ -225,22 +232,16 @@ impl RankTrainer for PpoTrainer {
             .filter(|block| block % u64::from(place.n_ranks) == u64::from(place.rank));
         let blocks = own.map(|index| {
             let vector = (&environments, n_environments);
-            Block::new(
-                ppo,
-                vector,
-                (&params, &network),
-                (config.seed, index),
-                device,
-            )
+            Block::new(ppo, vector, &params, &network, config.seed, index, device)
         });
         let blocks = blocks.collect::<Result<Vec<Block>, Error>>()?;
         let block_rows = ppo.block_rows(n_environments);
-        let networks = (&network, &policy, environments.spaces().has_mask());
+        let has_mask = environments.spaces().has_mask();
         let n_rows = block_rows / ppo.n_minibatches;
         Ok(PpoTrainer {
             run: RunState::first(config, 1, device),
             optimiser: Optimiser::new(ppo.optimiser, params.trained_len())?,
-            update: UpdateProgram::new(ppo, &params, networks, n_rows, device)?,
+            update: UpdateProgram::new(ppo, &params, &network, &policy, has_mask, n_rows, device)?,
             orders: vec![(0..block_rows as u32).collect(); blocks.len()],
             blocks,
             partials: Vec::new(),

@@ -57,7 +57,9 @@ impl UpdateProgram {
     pub(super) fn new(
         ppo: &PpoConfig,
         params: &Params,
-        (network, policy, has_mask): (&ActorCritic, &SoftmaxPolicy, bool),
+        network: &ActorCritic,
+        policy: &SoftmaxPolicy,
+        has_mask: bool,
         n_rows: usize,
         device: &Device,
     ) -> Result<UpdateProgram, Error> {
@@ -95,18 +97,20 @@ impl UpdateProgram {
     pub(super) fn run(
         &mut self,
         params: &Params,
-        (rollout, rows, advantages): (&Rollout, &[u32], &[f32]),
+        rollout: &Rollout,
+        rows: &[u32],
+        advantages: &[f32],
         policy: &SoftmaxPolicy,
         partials: &mut Vec<f32>,
     ) -> Result<(), Error> {
         debug_assert_eq!(rows.len(), self.n_rows);
         let batch = self.batch;
-        self.set(self.observations, (&rollout.observations, self.width), rows)?;
-        self.set(batch.behaviour, (&rollout.behaviour, 1), rows)?;
-        self.set(batch.returns, (&rollout.returns, 1), rows)?;
-        self.set(batch.old_values, (&rollout.values, 1), rows)?;
+        self.set(self.observations, &rollout.observations, self.width, rows)?;
+        self.set(batch.behaviour, &rollout.behaviour, 1, rows)?;
+        self.set(batch.returns, &rollout.returns, 1, rows)?;
+        self.set(batch.old_values, &rollout.values, 1, rows)?;
         if let Some(mask) = batch.mask {
-            self.set(mask, (&rollout.masks, self.n_actions), rows)?;
+            self.set(mask, &rollout.masks, self.n_actions, rows)?;
         }
         self.program.set_input(batch.advantages, advantages)?;
         self.actions.clear();
@@ -126,12 +130,7 @@ impl UpdateProgram {
         Ok(())
     }
 
-    fn set(
-        &mut self,
-        input: Var,
-        (list, width): (&[f32], usize),
-        rows: &[u32],
-    ) -> Result<(), Error> {
+    fn set(&mut self, input: Var, list: &[f32], width: usize, rows: &[u32]) -> Result<(), Error> {
         self.values.clear();
         for &row in rows {
             let first = row as usize * width;

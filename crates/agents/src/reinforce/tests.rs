@@ -9,7 +9,8 @@ use super::rewards::rewards;
 use super::trainer::ReinforceTrainer;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
-use crate::run::{RunOptions, Start};
+use crate::run::Start;
+use crate::run_options::RunOptions;
 
 fn config(steps: u64) -> AgentConfig {
     let mut reinforce = ReinforceConfig::default();

@@ -11,15 +11,16 @@ use shardgraph_random::KeyedRng;
 use super::config::ReinforceConfig;
 use super::episodes::{EpisodeBatch, Playing};
 use super::step::{PolicyUpdate, policy_step};
+use crate::advance::Advance;
 use crate::checkpoint::{NoMore, RunState, restore};
 use crate::config::AgentConfig;
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::local::{Advance, Local};
+use crate::local::Local;
 use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::run::RunOptions;
 use crate::run_environments::final_observation;
+use crate::run_options::RunOptions;
 
 /// Everything that decides how a run goes on.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use shardgraph_storage::hash_numbers;
 use crate::checkpoint::{self, RunState};
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::run::{Log, RunOptions, Start, TrainProgress, WEIGHTS, last_step};
+use crate::run::{Log, Start, TrainProgress, WEIGHTS, last_step};
+use crate::run_options::RunOptions;
 use crate::topology::{PolicyLag, TopologyOutcome};
 use crate::weights;
 

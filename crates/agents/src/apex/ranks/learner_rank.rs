@@ -12,7 +12,8 @@ use crate::apex::learner::Learner;
 use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, tag};
 use crate::config::AgentConfig;
 use crate::error::{Error, ErrorKind};
-use crate::run::{RunOptions, Start, TrainProgress};
+use crate::run::{Start, TrainProgress};
+use crate::run_options::RunOptions;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{
     Actors, Books, Port, PresentWeights, TopologyOutcome, number_from_bytes, number_to_bytes,

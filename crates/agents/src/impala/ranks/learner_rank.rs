@@ -12,7 +12,8 @@ use crate::impala::checkpoint::{checkpoint_of, restore_learner};
 use crate::impala::config::ImpalaConfig;
 use crate::impala::learner::Learner;
 use crate::impala::trajectory::Unroll;
-use crate::run::{RunOptions, Start, TrainProgress};
+use crate::run::{Start, TrainProgress};
+use crate::run_options::RunOptions;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{
     Actors, Books, Port, PresentWeights, TopologyOutcome, number_to_bytes, see_off,

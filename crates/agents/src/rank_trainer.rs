@@ -1,0 +1,59 @@
+//! What an algorithm is whose ranks share each batch.
+
+use shardgraph_autodiff::Params;
+use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_job::{Checkpoint, Ranks};
+
+use crate::advance::Advance;
+use crate::agent::Agent;
+use crate::config::AgentConfig;
+use crate::episodes::EpisodeStatistics;
+use crate::error::Error;
+use crate::run_options::RunOptions;
+
+/// A rank among the ranks of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) rank: u32,
+    pub(crate) n_ranks: u32,
+}
+
+/// An algorithm whose ranks share each batch: one rank's part of a run, with all that decides how it goes on.
+pub(crate) trait RankTrainer: Sized {
+    /// Before its first step.
+    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>;
+
+    /// Whether so many ranks can share a batch.
+    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>;
+
+    /// Where a checkpoint was made, by whatever number of ranks.
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+        place: Place,
+    ) -> Result<Self, Error>;
+
+    /// The checkpoint of this moment, on the first rank; all call it.
+    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error>;
+
+    /// The smallest part of the run: some steps, and the updates that are due then. All ranks call it, and all get the same report.
+    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error>;
+
+    /// The settings of the run.
+    fn config(&self) -> &AgentConfig;
+
+    /// Steps so far of all environments together.
+    fn n_steps(&self) -> u64;
+
+    /// Updates so far.
+    fn n_updates(&self) -> u64;
+
+    /// Returns of the episodes so far.
+    fn episodes(&self) -> &EpisodeStatistics;
+
+    /// What it learns.
+    fn params(&self) -> &Params;
+
+    /// The agent alone, when the run has ended.
+    fn into_agent(self, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error>;
+}
