@@ -38,7 +38,8 @@ pub(crate) struct Experience {
 impl Experience {
     /// Of episodes that begin in states of `seed`, with returns over `n_step` rewards at the discount `gamma`.
     pub(crate) fn new(
-        (environments, n_environments): (&Environments, usize),
+        environments: &Environments,
+        n_environments: usize,
         (n_step, gamma): (u32, f32),
         seed: u64,
     ) -> Result<Experience, Error> {
@@ -338,7 +339,7 @@ pub(crate) mod tests {
     #[test]
     fn a_limit_leaves_the_discount_and_the_last_observation_of_its_own_episode() {
         for n_step in [1u32, 2, 3, 5] {
-            let mut experience = Experience::new((&cartpole(), 2), (n_step, 0.5), 9).unwrap();
+            let mut experience = Experience::new(&cartpole(), 2, (n_step, 0.5), 9).unwrap();
             let mut twins = CartPoles::new(2, Autoreset::SameStep).unwrap();
             twins.reset(9);
             let (mut seen, mut stored) = (Vec::new(), Vec::new());
@@ -379,7 +380,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_fall_leaves_no_discount() {
-        let mut experience = Experience::new((&cartpole(), 1), (3, 0.5), 9).unwrap();
+        let mut experience = Experience::new(&cartpole(), 1, (3, 0.5), 9).unwrap();
         let (mut n_steps, mut twin) = (0, CartPoles::new(1, Autoreset::Disabled).unwrap());
         twin.reset(9);
         let stored = loop {
@@ -403,11 +404,11 @@ pub(crate) mod tests {
 
     #[test]
     fn parts_of_other_environments_are_refused() {
-        let experience = Experience::new((&cartpole(), 2), (3, 0.5), 9).unwrap();
+        let experience = Experience::new(&cartpole(), 2, (3, 0.5), 9).unwrap();
         let parts = experience.to_parts();
         let mut tensors = Tensors::new();
         parts.add_to("environments", &mut tensors).unwrap();
-        let mut other = Experience::new((&cartpole(), 3), (3, 0.5), 9).unwrap();
+        let mut other = Experience::new(&cartpole(), 3, (3, 0.5), 9).unwrap();
         for n in [2, 3] {
             let episodes = EpisodeStatistics::new(n);
             assert!(other.restore("environments", &tensors, episodes).is_err());

@@ -64,7 +64,7 @@ impl Actor {
         let returns = (apex.n_step, apex.gamma);
         Ok(Actor {
             agent: new_agent(apex, environments, seed, device)?,
-            experience: Experience::new((environments, n_environments), returns, first_states)?,
+            experience: Experience::new(environments, n_environments, returns, first_states)?,
             rows: Rows::new(layout_of(environments.spaces())?),
             n_taken: 0,
             block_rows: apex.block_rows,

@@ -85,7 +85,7 @@ impl DqnTrainer {
         let returns = (dqn.n_step, dqn.gamma);
         Ok(DqnTrainer {
             agent: DqnAgent::of_config(config, options)?,
-            experience: Experience::new((&environments, n_environments), returns, config.seed)?,
+            experience: Experience::new(&environments, n_environments, returns, config.seed)?,
             replay: Replay::new(&dqn.replay, layout_of(environments.spaces())?)?,
             n_steps: 0,
             n_updates: 0,

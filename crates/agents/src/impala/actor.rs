@@ -46,7 +46,8 @@ fn first_states(seed: u64, index: u64) -> u64 {
 impl Actor {
     pub(super) fn new(
         impala: &ImpalaConfig,
-        (environments, n_environments): (&Environments, usize),
+        environments: &Environments,
+        n_environments: usize,
         seed: u64,
         index: u32,
         device: &Device,

@@ -86,7 +86,7 @@ fn the_planned_update_has_the_bits_of_the_eager_one() {
             learning_rate: 0.1,
             max_gradient_norm: None,
         };
-        let mut actor = Actor::new(&impala, (&cartpole(), N), 1, 0, &Device::host()).unwrap();
+        let mut actor = Actor::new(&impala, &cartpole(), N, 1, 0, &Device::host()).unwrap();
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         actor.collect(&mut unroll).unwrap(); // with something to remember

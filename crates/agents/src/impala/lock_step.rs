@@ -30,12 +30,12 @@ impl Local for ImpalaLockStep {
         config.check_on(&environments)?;
         let impala = config.algorithm.impala()?;
         let (seed, device) = (config.seed, &options.device);
-        let vector = (&environments, config.environment.n_environments);
+        let n_environments = config.environment.n_environments;
         Ok(ImpalaLockStep {
             run: RunState::first(config, 1, device),
             log_updates: impala.log_updates,
             learner: Learner::new(impala, &environments, seed, device)?,
-            actor: Actor::new(impala, vector, seed, 0, device)?,
+            actor: Actor::new(impala, &environments, n_environments, seed, 0, device)?,
             unroll: Unroll::default(),
         })
     }

@@ -68,7 +68,8 @@ pub(super) fn act(
     let environments = options.environments_of(config)?;
     let actor = Actor::new(
         impala,
-        (&environments, config.environment.n_environments),
+        &environments,
+        config.environment.n_environments,
         config.seed,
         port.rank() - 1,
         &options.device,

@@ -140,7 +140,7 @@ fn the_policy_lag_of_one_actor_is_bounded() {
 #[test]
 fn the_rewards_of_falls_are_their_own() {
     let impala = small(None);
-    let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
+    let mut actor = Actor::new(&impala, &cartpole(), 2, 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     let (mut n_terminated, mut rewards) = (0, Vec::new());
     for _ in 0..40 {
@@ -160,7 +160,7 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
         unroll_steps: 1,
         ..small(None)
     };
-    let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
+    let mut actor = Actor::new(&impala, &cartpole(), 2, 1, 0, &Device::host()).unwrap();
     for idx in 0..2 {
         put_before_the_limit(actor.vector.as_mut(), idx);
     }
@@ -190,7 +190,7 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
 fn unrolls_that_do_not_fit_are_named() {
     let impala = small(None);
     let mut learner = Learner::new(&impala, &cartpole(), 1, &Device::host()).unwrap();
-    let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
+    let mut actor = Actor::new(&impala, &cartpole(), 2, 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     actor.collect(&mut unroll).unwrap();
     let message = learner
@@ -451,13 +451,13 @@ fn who_comes_in_the_place_of_another_is_told_so() {
 fn an_actor_that_comes_later_has_chances_of_its_own() {
     let impala = small(None);
     let unroll_at = |key| {
-        let mut actor = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
+        let mut actor = Actor::new(&impala, &cartpole(), 2, 1, 0, &Device::host()).unwrap();
         actor.begin_at(key);
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         unroll.observations
     };
-    let mut new = Actor::new(&impala, (&cartpole(), 2), 1, 0, &Device::host()).unwrap();
+    let mut new = Actor::new(&impala, &cartpole(), 2, 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     new.collect(&mut unroll).unwrap();
     assert_eq!(unroll_at(0), unroll.observations);
