@@ -202,11 +202,12 @@ fn train() {
 }
 
 /// The keys of an evaluation.
-const AGENT_EVAL: [(&str, &str); 13] = [
+const AGENT_EVAL: [(&str, &str); 14] = [
     ("algorithm", "string"),
     ("environment", "string"),
     ("seed", "count"),
     ("episodes", "count"),
+    ("actions", "string"),
     ("steps", "count"),
     ("mean_return", "number"),
     ("min_return", "number"),
