@@ -1,6 +1,6 @@
 //! The settings that come with the program, by name.
 
-use shardgraph_components::{ActorCriticShape, OptimiserConfig, QNetworkShape};
+use shardgraph_components::{ActorCriticShape, OptimiserConfig, PpoLoss, QNetworkShape};
 
 use crate::apex::ApexConfig;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
@@ -26,7 +26,7 @@ const NAMED: [(&str, &str); 6] = [
     ("cartpole-impala", "cart and pole, IMPALA with 2 actors"),
     (
         "cartpole-ppo",
-        "cart and pole, proximal policy optimisation in 64 environments",
+        "cart and pole, proximal policy optimisation in 16 environments",
     ),
     (
         "cartpole-reinforce",
@@ -76,12 +76,16 @@ impl AgentConfig {
         let n_environments = match &algorithm {
             Algorithm::Dqn(_) | Algorithm::Reinforce(_) => 1,
             Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
-            Algorithm::Ppo(_) => 64,
+            Algorithm::Ppo(_) => 16,
         };
         Some(AgentConfig {
             schema_version: SCHEMA_VERSION,
             seed: 1,
-            steps: 500_000,
+            // The step size of PPO falls to 0 over its run.
+            steps: match &algorithm {
+                Algorithm::Ppo(_) => 150_000,
+                _ => 500_000,
+            },
             checkpoint_steps: 100_000,
             environment: EnvironmentConfig::named("cartpole", n_environments),
             algorithm,
@@ -98,12 +102,18 @@ fn quick_ppo() -> PpoConfig {
             lstm: None,
         },
         optimiser: OptimiserConfig {
-            learning_rate: 2.5e-3,
+            learning_rate: 1.5e-3,
             ..default.optimiser
         },
         gamma: 0.98,
         gae_lambda: 0.8,
+        loss: PpoLoss {
+            entropy_coefficient: 0.0,
+            ..default.loss
+        },
         rollout_steps: 32,
+        n_minibatches: 2,
+        n_epochs: 10,
         gradient_blocks: 2,
         ..default
     }
