@@ -511,3 +511,36 @@ fn impalas_loss_passes_the_check() {
         assert!(checked.n_derivatives > 9 * checked.n_unclear, "{checked:?}");
     }
 }
+
+/// Of the next state's actions the best one is forbidden: the target is the value of the second.
+#[test]
+fn targets_are_among_the_actions_that_the_next_state_allows() {
+    let inputs: [(usize, &[f32]); 5] = [
+        (3, &[1.0, 9.0, 2.0]),
+        (3, &[0.0, -1e9, 0.0]),
+        (1, &[0.5]),
+        (1, &[0.5]),
+        (3, &[1.0, 0.0, 0.0]),
+    ];
+    let target = |has_mask: bool, double: bool| {
+        let td_loss = TdLoss::Mse;
+        let out = run(&Params::new(), &inputs, |ctx, x| {
+            let batch = DqnBatch {
+                observations: x[0],
+                next_observations: x[0],
+                actions: x[4],
+                rewards: x[2],
+                discounts: x[3],
+                weights: None,
+                next_mask: has_mask.then_some(x[1]),
+            };
+            let loss = DqnLoss { td_loss, double };
+            Ok(vec![loss.targets(ctx, (x[0], x[0]), &batch)?])
+        });
+        out[0][0]
+    };
+    for double in [false, true] {
+        assert_eq!(target(true, double), 1.5);
+        assert_eq!(target(false, double), 5.0);
+    }
+}
