@@ -37,10 +37,14 @@ mod cart_poles_bytes;
 mod environment;
 mod episode;
 mod error;
+mod functional;
+mod functional_vector;
+mod named;
 mod problem;
 mod problems;
 mod residual;
 pub mod space;
+mod tasks;
 mod vector;
 mod vector_environment;
 pub mod verify;
@@ -55,6 +59,9 @@ pub use cart_poles::CartPoles;
 pub use environment::{Environment, Step};
 pub use episode::{CloneState, Episode, ProblemState};
 pub use error::Error;
+pub use functional::{Action, FunctionalEnvironment, Transition};
+pub use functional_vector::FunctionalVector;
+pub use named::{ENVIRONMENTS, EnvironmentOptions, NamedEnvironment, named_environment};
 pub use problem::{Baseline, Objective, Problem, Sense};
 pub use problems::{
     MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
@@ -62,6 +69,10 @@ pub use problems::{
     MinimumVertexCover, PROBLEMS, problem_by_name,
 };
 pub use residual::ResidualGraph;
+pub use tasks::acrobot::{Acrobot, Links};
+pub use tasks::mountain_car::{Car, MountainCar, MountainCarContinuous};
+pub use tasks::pendulum::{Pendulum, Swing};
+pub use tasks::tabular::{CliffWalking, FrozenLake, FrozenLakeOptions, Taxi, Trip};
 pub use vector::{Autoreset, VectorStep};
 pub use vector_environment::{Actions, VectorEnvironment};
 

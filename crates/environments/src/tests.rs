@@ -8,6 +8,7 @@ mod clique;
 mod conformance;
 mod cut;
 mod dominating_set;
+mod functional;
 mod independent_set;
 mod known_answers;
 mod space;

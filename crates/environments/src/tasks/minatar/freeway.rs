@@ -1,0 +1,130 @@
+//! Freeway: a chicken crosses eight lanes of cars; the other side earns 1, a car sends it back. A
+//! game has 2,500 steps.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Board, Chance, Game, Move, SIDE, is_cell};
+use crate::functional::Transition;
+
+/// The rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Freeway;
+
+const N_CARS: usize = 8;
+/// Steps between two moves of the chicken.
+const PLAYER_SPEED: i32 = 3;
+const TIME_LIMIT: i32 = 2500;
+/// Column of the chicken.
+const COLUMN: i32 = 4;
+
+/// A car of the lane below its index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Car {
+    x: i32,
+    timer: i32,
+    /// Steps between two moves, 1 to 5; below 0 to the left.
+    speed: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    cars: [Car; N_CARS],
+    y: i32,
+    move_timer: i32,
+    terminate_timer: i32,
+}
+
+impl State {
+    /// Gives every car a speed and a direction; it keeps its place.
+    fn draw_speeds(&mut self, chance: &mut impl Chance) {
+        for car in &mut self.cars {
+            car.speed = 1 + chance.below(5) as i32;
+        }
+        for car in &mut self.cars {
+            car.timer = car.speed;
+            if chance.flag(0.5) {
+                car.speed = -car.speed;
+            }
+        }
+    }
+}
+
+impl Game for Freeway {
+    type State = State;
+
+    const N_CHANNELS: usize = 7;
+    const MINIMAL: &'static [Move] = &[Move::Nothing, Move::Up, Move::Down];
+
+    fn initial(&self, chance: &mut impl Chance) -> State {
+        let mut state = State {
+            cars: [Car::default(); N_CARS],
+            y: SIDE - 1,
+            move_timer: PLAYER_SPEED,
+            terminate_timer: TIME_LIMIT,
+        };
+        state.draw_speeds(chance);
+        state
+    }
+
+    fn advance(
+        &self,
+        state: &mut State,
+        chosen: Move,
+        _ramping: bool,
+        chance: &mut impl Chance,
+    ) -> Transition {
+        let mut transition = Transition::default();
+        if state.move_timer == 0 && matches!(chosen, Move::Up | Move::Down) {
+            state.move_timer = PLAYER_SPEED;
+            let by = if chosen == Move::Up { -1 } else { 1 };
+            state.y = (state.y + by).clamp(0, SIDE - 1);
+        }
+        if state.y == 0 {
+            transition.reward = 1.0;
+            state.draw_speeds(chance);
+            state.y = SIDE - 1;
+        }
+        for lane in 0..N_CARS {
+            let row = lane as i32 + 1;
+            let car = &mut state.cars[lane];
+            if (car.x, row) == (COLUMN, state.y) {
+                state.y = SIDE - 1;
+            }
+            if car.timer > 0 {
+                car.timer -= 1;
+                continue;
+            }
+            car.timer = car.speed.abs();
+            car.x = (car.x + car.speed.signum()).rem_euclid(SIDE);
+            if (car.x, row) == (COLUMN, state.y) {
+                state.y = SIDE - 1;
+            }
+        }
+        state.move_timer -= i32::from(state.move_timer > 0);
+        state.terminate_timer -= 1;
+        transition.terminated = state.terminate_timer < 0;
+        transition
+    }
+
+    fn draw(&self, state: &State, board: &mut Board<'_>) {
+        board.mark(COLUMN, state.y, 0);
+        for (lane, car) in state.cars.iter().enumerate() {
+            let row = lane as i32 + 1;
+            board.mark(car.x, row, 1);
+            let behind = (car.x - car.speed.signum()).rem_euclid(SIDE);
+            board.mark(behind, row, car.speed.unsigned_abs() as usize + 1);
+        }
+    }
+
+    fn is_on_board(&self, state: &State) -> bool {
+        let is_car = |car: &Car| {
+            is_cell(car.x, 0)
+                && (1..=5).contains(&car.speed.unsigned_abs())
+                && (0..=5).contains(&car.timer)
+        };
+        is_cell(0, state.y)
+            && (0..=PLAYER_SPEED).contains(&state.move_timer)
+            && (-1..=TIME_LIMIT).contains(&state.terminate_timer)
+            && state.cars.iter().all(is_car)
+    }
+}

@@ -1,0 +1,252 @@
+//! Vectors of functional environments: equal to their copies alone, in every autoreset mode, and
+//! restored to the same future.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use shardgraph_random::KeyedRng;
+
+use crate::space::SpaceKind;
+use crate::{Actions, Autoreset, ENVIRONMENTS, VectorEnvironment, named_environment};
+
+fn make(name: &str, n: usize, autoreset: Autoreset) -> Box<dyn VectorEnvironment> {
+    named_environment(name, &BTreeMap::new(), n, autoreset).unwrap()
+}
+
+/// Actions drawn among those that the masks allow.
+enum Drawn {
+    Discrete(Vec<u32>),
+    Continuous(Vec<f32>),
+}
+
+impl Drawn {
+    fn actions(&self) -> Actions<'_> {
+        match self {
+            Drawn::Discrete(numbers) => Actions::Discrete(numbers),
+            Drawn::Continuous(elements) => Actions::Continuous(elements),
+        }
+    }
+}
+
+fn draw(vector: &dyn VectorEnvironment, rng: &mut KeyedRng) -> Drawn {
+    let n = vector.n_environments();
+    let SpaceKind::Discrete { n: n_actions } = *vector.action_space().kind() else {
+        let elements = (0..n).map(|_| 2.0 * rng.uniform_f32() - 1.0);
+        return Drawn::Continuous(elements.collect());
+    };
+    let one = |idx: usize| match vector.action_mask() {
+        None => rng.below_u32(n_actions),
+        Some(masks) => {
+            let row = &masks[idx * n_actions as usize..][..n_actions as usize];
+            let allowed: Vec<u32> = (0..n_actions).filter(|&a| row[a as usize]).collect();
+            allowed[rng.below(allowed.len() as u64) as usize]
+        }
+    };
+    Drawn::Discrete((0..n).map(one).collect())
+}
+
+/// The first rows of the actions.
+fn rows(drawn: &Drawn, n: usize) -> Drawn {
+    match drawn {
+        Drawn::Discrete(numbers) => Drawn::Discrete(numbers[..n].to_vec()),
+        Drawn::Continuous(elements) => Drawn::Continuous(elements[..n].to_vec()),
+    }
+}
+
+/// The first environments of `whole` are in the states of `part`.
+fn assert_same_rows(whole: &dyn VectorEnvironment, part: &dyn VectorEnvironment) {
+    let n_floats = part.observations().len();
+    assert_eq!(&whole.observations()[..n_floats], part.observations());
+    let (all, some) = (whole.last_step(), part.last_step());
+    for idx in 0..part.n_environments() {
+        assert_eq!(whole.final_observation(idx), part.final_observation(idx));
+        assert_eq!(whole.final_action_mask(idx), part.final_action_mask(idx));
+        assert_eq!(all.rewards[idx].to_bits(), some.rewards[idx].to_bits());
+        assert_eq!(all.terminated[idx], some.terminated[idx]);
+        assert_eq!(all.truncated[idx], some.truncated[idx]);
+        assert_eq!(all.reset[idx], some.reset[idx]);
+    }
+}
+
+/// The first environments of a vector do what they do in a smaller one.
+#[test]
+fn an_environment_does_not_depend_on_the_number_beside_it() {
+    for known in ENVIRONMENTS {
+        for autoreset in [Autoreset::SameStep, Autoreset::NextStep] {
+            let mut whole = make(known.name, 3, autoreset);
+            let mut alone = make(known.name, 1, autoreset);
+            let mut pair = make(known.name, 2, autoreset);
+            (whole.reset(5), alone.reset(5), pair.reset(5));
+            let mut rng = KeyedRng::new(1, known.name, 0);
+            for _ in 0..600 {
+                let drawn = draw(whole.as_ref(), &mut rng);
+                whole.step(drawn.actions()).unwrap();
+                alone.step(rows(&drawn, 1).actions()).unwrap();
+                pair.step(rows(&drawn, 2).actions()).unwrap();
+                assert_same_rows(whole.as_ref(), alone.as_ref());
+                assert_same_rows(whole.as_ref(), pair.as_ref());
+            }
+        }
+    }
+}
+
+#[test]
+fn episodes_begin_anew_as_the_mode_says() {
+    for known in ENVIRONMENTS {
+        let mut same = make(known.name, 1, Autoreset::SameStep);
+        let mut next = make(known.name, 1, Autoreset::NextStep);
+        let mut never = make(known.name, 1, Autoreset::Disabled);
+        for vector in [&mut same, &mut next, &mut never] {
+            vector.reset(3);
+        }
+        let mut rng = KeyedRng::new(2, known.name, 0);
+        // Freeway's episodes are the longest.
+        let ended = (0..3000).find(|_| {
+            let drawn = draw(same.as_ref(), &mut rng);
+            for vector in [&mut same, &mut next, &mut never] {
+                vector.step(drawn.actions()).unwrap();
+            }
+            same.last_step().ended(0)
+        });
+        assert!(ended.is_some(), "{}: no end", known.name);
+        assert_eq!(same.last_step(), next.last_step());
+        let last = same.final_observation(0).unwrap();
+        assert_eq!(last, next.observations());
+        assert_eq!(last, never.observations());
+        assert!(next.final_observation(0).is_none());
+        let drawn = draw(next.as_ref(), &mut rng);
+        assert!(
+            never
+                .step(drawn.actions())
+                .unwrap_err()
+                .to_string()
+                .contains("0")
+        );
+        assert!(next.step(drawn.actions()).unwrap().reset[0]);
+        never.reset_where(&[true]).unwrap();
+        assert_eq!(next.observations(), same.observations());
+        assert_eq!(never.observations(), same.observations());
+    }
+}
+
+#[test]
+fn bytes_restore_the_same_future() {
+    for known in ENVIRONMENTS {
+        let mut first = make(known.name, 4, Autoreset::SameStep);
+        first.reset(11);
+        let mut rng = KeyedRng::new(3, known.name, 0);
+        for _ in 0..150 {
+            first
+                .step(draw(first.as_ref(), &mut rng).actions())
+                .unwrap();
+        }
+        let mut second = make(known.name, 4, Autoreset::SameStep);
+        second.restore(&first.to_bytes()).unwrap();
+        assert_eq!(second.observations(), first.observations());
+        for _ in 0..150 {
+            let drawn = draw(first.as_ref(), &mut rng);
+            first.step(drawn.actions()).unwrap();
+            second.step(drawn.actions()).unwrap();
+            assert_eq!(
+                second.observations(),
+                first.observations(),
+                "{}",
+                known.name
+            );
+            assert_eq!(second.last_step(), first.last_step(), "{}", known.name);
+        }
+        let bytes = first.to_bytes();
+        for (name, n, autoreset) in [
+            (known.name, 3, Autoreset::SameStep),
+            (known.name, 4, Autoreset::NextStep),
+            (
+                if known.name == "taxi" {
+                    "pendulum"
+                } else {
+                    "taxi"
+                },
+                4,
+                Autoreset::SameStep,
+            ),
+        ] {
+            let mut other = make(name, n, autoreset);
+            let before = other.to_bytes();
+            assert!(other.restore(&bytes).is_err(), "{} into {name}", known.name);
+            assert_eq!(other.to_bytes(), before);
+        }
+    }
+}
+
+proptest! {
+    /// Damaged bytes are refused, or are of states that go on without a panic.
+    #[test]
+    fn damaged_bytes_do_not_panic(
+        which in 0..ENVIRONMENTS.len(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let name = ENVIRONMENTS[which].name;
+        let mut vector = make(name, 2, Autoreset::SameStep);
+        let mut bytes = vector.to_bytes();
+        for (at, by) in &flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= by;
+        }
+        if cut.index(4) == 0 {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if vector.restore(&bytes).is_ok() {
+            let mut rng = KeyedRng::new(4, name, 0);
+            for _ in 0..20 {
+                let drawn = draw(vector.as_ref(), &mut rng);
+                prop_assert!(vector.step(drawn.actions()).is_ok());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_actions_is_said() {
+    let mut taxi = make("taxi", 2, Autoreset::SameStep);
+    let before = taxi.to_bytes();
+    let message = |vector: &mut Box<dyn VectorEnvironment>, actions: Actions<'_>| {
+        vector.step(actions).unwrap_err().to_string()
+    };
+    assert!(message(&mut taxi, Actions::Discrete(&[0])).contains("2"));
+    assert!(message(&mut taxi, Actions::Discrete(&[0, 6])).contains("given 6"));
+    assert!(message(&mut taxi, Actions::Continuous(&[0.0, 0.0])).contains("Continuous"));
+    // Nobody is aboard at first.
+    assert!(message(&mut taxi, Actions::Discrete(&[5, 5])).contains("given 5"));
+    assert_eq!(taxi.to_bytes(), before);
+    let mut pendulum = make("pendulum", 2, Autoreset::SameStep);
+    let wrong = message(&mut pendulum, Actions::Continuous(&[0.0, f32::NAN]));
+    assert!(wrong.contains("NaN"), "{wrong}");
+}
+
+#[test]
+fn names_and_options_are_checked() {
+    let of = |name: &str, key: &str, value: serde_json::Value| {
+        let options = BTreeMap::from([(key.to_owned(), value)]);
+        named_environment(name, &options, 1, Autoreset::SameStep).map(|_| ())
+    };
+    assert!(ENVIRONMENTS.is_sorted_by_key(|known| known.name));
+    for known in ENVIRONMENTS {
+        let text = format!("options = {{ {} }}", known.options);
+        let defaults: toml::Table = text.parse().unwrap();
+        let defaults = serde_json::to_value(&defaults["options"]).unwrap();
+        let defaults = serde_json::from_value(defaults).unwrap();
+        named_environment(known.name, &defaults, 1, Autoreset::SameStep).unwrap();
+        assert!(
+            of(known.name, "no_such", 1.into()).is_err(),
+            "{}",
+            known.name
+        );
+        assert!(named_environment(known.name, &BTreeMap::new(), 0, Autoreset::SameStep).is_err());
+    }
+    assert!(of("frozen-lake", "side", 8.into()).is_ok());
+    let error = of("frozen-lake", "side", 5.into()).unwrap_err().to_string();
+    assert!(error.contains("4 and 8"), "{error}");
+    assert!(of("breakout", "sticky_actions", 1.5.into()).is_err());
+    let error = of("pong", "x", 1.into()).unwrap_err().to_string();
+    assert!(error.contains("breakout, cartpole"), "{error}");
+}
