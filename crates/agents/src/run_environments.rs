@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use shardgraph_environments::space::{Space, SpaceKind};
-use shardgraph_environments::{Autoreset, CartPoles, VectorEnvironment};
+use shardgraph_environments::{Autoreset, ENVIRONMENTS, VectorEnvironment, named_environment};
 
 use crate::config::EnvironmentConfig;
 use crate::error::{Error, ErrorKind};
@@ -159,18 +159,23 @@ impl Environments {
     /// # Errors
     /// When there is none of the name, or an option is unknown or cannot be right.
     pub fn named(config: &EnvironmentConfig) -> Result<Environments, Error> {
-        if config.name != "cartpole" {
+        let Some(known) = ENVIRONMENTS.iter().find(|known| known.name == config.name) else {
             return Err(unknown(&config.name));
-        }
-        if let Some(option) = config.options.keys().next() {
+        };
+        let (name, options) = (config.name.clone(), config.options.clone());
+        if let Err(error) = named_environment(&name, &options, 1, Autoreset::SameStep) {
+            let expected = match known.options {
+                "" => "no options",
+                options => options,
+            };
             return Err(ErrorKind::Setting {
                 field: "environment.options",
-                expected: "no options".to_owned(),
-                given: option.clone(),
+                expected: expected.to_owned(),
+                given: error.to_string(),
             }
             .into());
         }
-        Environments::new(|n| Ok(Box::new(CartPoles::new(n, Autoreset::SameStep)?)))
+        Environments::new(move |n| named_environment(&name, &options, n, Autoreset::SameStep))
     }
 
     /// So many that take their steps together.
@@ -214,7 +219,7 @@ impl fmt::Debug for Environments {
 fn unknown(name: &str) -> Error {
     ErrorKind::Setting {
         field: "environment.name",
-        expected: "cartpole".to_owned(),
+        expected: ENVIRONMENTS.map(|known| known.name).join(", "),
         given: name.to_owned(),
     }
     .into()

@@ -120,7 +120,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "'cartpole'",
         "'pong'",
-        "`environment.name`: expected cartpole, given pong",
+        "`environment.name`: expected acrobot, asterix, breakout, cartpole,",
     ),
     ("'dqn'", "'sarsa'", "unknown variant `sarsa`"),
     ("batch_size = 16", "batch = 16", "unknown field `batch`"),
