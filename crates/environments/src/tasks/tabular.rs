@@ -20,7 +20,8 @@ struct Grid {
 }
 
 impl Grid {
-    fn moved(self, cell: u32, (down, right): (i32, i32)) -> u32 {
+    fn moved(self, cell: u32, direction: (i32, i32)) -> u32 {
+        let (down, right) = direction;
         let (row, column) = (cell / self.n_columns, cell % self.n_columns);
         let to = |at: u32, by: i32, n: u32| at.saturating_add_signed(by).min(n - 1);
         to(row, down, self.n_rows) * self.n_columns + to(column, right, self.n_columns)

@@ -76,7 +76,9 @@ fn an_environment_does_not_depend_on_the_number_beside_it() {
             let mut whole = make(known.name, 3, autoreset);
             let mut alone = make(known.name, 1, autoreset);
             let mut pair = make(known.name, 2, autoreset);
-            (whole.reset(5), alone.reset(5), pair.reset(5));
+            for vector in [&mut whole, &mut alone, &mut pair] {
+                vector.reset(5);
+            }
             let mut rng = KeyedRng::new(1, known.name, 0);
             for _ in 0..600 {
                 let drawn = draw(whole.as_ref(), &mut rng);

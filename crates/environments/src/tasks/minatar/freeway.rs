@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Board, Chance, Game, Move, SIDE, is_cell};
+use super::game::{Board, Chance, Game, Move, SIDE, is_cell};
 use crate::functional::Transition;
 
 /// The rules.

@@ -1,0 +1,106 @@
+//! A game as an environment, with sticky actions.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_random::KeyedRng;
+
+use super::game::{Board, Game, MOVES, Move, SIDE};
+use crate::functional::{Action, FunctionalEnvironment, Transition};
+use crate::space::Space;
+
+/// A game as an environment.
+#[derive(Clone, Debug)]
+pub(crate) struct MinAtar<G> {
+    game: G,
+    /// Probability that the last action is taken again in place of the chosen one.
+    sticky_actions: f64,
+    ramping: bool,
+    moves: &'static [Move],
+}
+
+/// A game's state, and the last action.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Played<S> {
+    game: S,
+    last_action: u32,
+}
+
+/// Options of the games.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MinAtarOptions {
+    /// Probability that the last action is taken again in place of the chosen one.
+    pub sticky_actions: f64,
+    /// The game becomes harder with time.
+    pub ramping: bool,
+    /// Actions without effect are left out.
+    pub minimal_actions: bool,
+}
+
+impl Default for MinAtarOptions {
+    fn default() -> MinAtarOptions {
+        MinAtarOptions {
+            sticky_actions: 0.1,
+            ramping: true,
+            minimal_actions: true,
+        }
+    }
+}
+
+impl<G: Game> MinAtar<G> {
+    pub(crate) fn new(options: &MinAtarOptions) -> MinAtar<G> {
+        MinAtar {
+            game: G::default(),
+            sticky_actions: options.sticky_actions,
+            ramping: options.ramping,
+            moves: if options.minimal_actions {
+                G::MINIMAL
+            } else {
+                &MOVES
+            },
+        }
+    }
+}
+
+impl<G: Game> FunctionalEnvironment for MinAtar<G> {
+    type State = Played<G::State>;
+
+    fn observation_space(&self) -> Space {
+        let side = SIDE as usize;
+        Space::boxed(&[side, side, G::N_CHANNELS], 0.0, 1.0).expect("a box")
+    }
+
+    fn action_space(&self) -> Space {
+        Space::discrete(self.moves.len() as u32).expect("moves")
+    }
+
+    fn initial(&self, rng: &mut KeyedRng) -> Self::State {
+        Played {
+            game: self.game.initial(rng),
+            last_action: 0,
+        }
+    }
+
+    fn transition(
+        &self,
+        state: &mut Self::State,
+        action: Action<'_>,
+        rng: &mut KeyedRng,
+    ) -> Transition {
+        if !(self.sticky_actions > 0.0 && rng.chance(self.sticky_actions)) {
+            state.last_action = action.number();
+        }
+        let chosen = self.moves[state.last_action as usize];
+        self.game
+            .advance(&mut state.game, chosen, self.ramping, rng)
+    }
+
+    fn observe(&self, state: &Self::State, out: &mut [f32]) {
+        out.fill(0.0);
+        let mut board = Board::new(out, G::N_CHANNELS);
+        self.game.draw(&state.game, &mut board);
+    }
+
+    fn is_state(&self, state: &Self::State) -> bool {
+        (state.last_action as usize) < self.moves.len() && self.game.is_on_board(&state.game)
+    }
+}

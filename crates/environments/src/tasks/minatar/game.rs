@@ -1,0 +1,113 @@
+//! The rules of a game as a trait, its board, its moves and its chance.
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use shardgraph_random::KeyedRng;
+
+use crate::functional::Transition;
+
+/// Cells of a side of the board.
+pub(super) const SIDE: i32 = 10;
+
+/// What a player does in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    Nothing,
+    Left,
+    Up,
+    Right,
+    Down,
+    Fire,
+}
+
+/// All moves, in the order of the reference's numbers.
+pub(crate) const MOVES: [Move; 6] = [
+    Move::Nothing,
+    Move::Left,
+    Move::Up,
+    Move::Right,
+    Move::Down,
+    Move::Fire,
+];
+
+/// Draws of a game: from a generator, or recorded ones in tests.
+pub(crate) trait Chance {
+    /// True with probability `p`.
+    fn flag(&mut self, p: f64) -> bool;
+    /// A number below `n`.
+    fn below(&mut self, n: u32) -> u32;
+}
+
+impl Chance for KeyedRng {
+    fn flag(&mut self, p: f64) -> bool {
+        self.chance(p)
+    }
+
+    fn below(&mut self, n: u32) -> u32 {
+        self.below_u32(n)
+    }
+}
+
+/// The rules of a game.
+pub(crate) trait Game: Clone + Debug + Default + Send {
+    type State: Clone + Debug + Send + Serialize + DeserializeOwned;
+
+    /// Channels of the board.
+    const N_CHANNELS: usize;
+
+    /// Moves that have an effect.
+    const MINIMAL: &'static [Move];
+
+    fn initial(&self, chance: &mut impl Chance) -> Self::State;
+
+    /// One step; `ramping`: whether the game becomes harder with time.
+    fn advance(
+        &self,
+        state: &mut Self::State,
+        chosen: Move,
+        ramping: bool,
+        chance: &mut impl Chance,
+    ) -> Transition;
+
+    /// Marks what is on the board.
+    fn draw(&self, state: &Self::State, board: &mut Board<'_>);
+
+    /// True if everything is on the board.
+    fn is_on_board(&self, state: &Self::State) -> bool;
+}
+
+/// The cells and channels of an observation.
+pub(crate) struct Board<'a> {
+    cells: &'a mut [f32],
+    n_channels: usize,
+}
+
+impl<'a> Board<'a> {
+    pub(crate) fn new(cells: &'a mut [f32], n_channels: usize) -> Board<'a> {
+        Board { cells, n_channels }
+    }
+
+    pub(super) fn mark(&mut self, x: i32, y: i32, channel: usize) {
+        let cell = (y * SIDE + x) as usize;
+        self.cells[cell * self.n_channels + channel] = 1.0;
+    }
+
+    /// Marks a cell, unless it is beyond the left or the right border.
+    pub(super) fn mark_within(&mut self, x: i32, y: i32, channel: usize) {
+        if (0..SIDE).contains(&x) {
+            self.mark(x, y, channel);
+        }
+    }
+}
+
+/// True for a cell of the board.
+pub(super) fn is_cell(x: i32, y: i32) -> bool {
+    (0..SIDE).contains(&x) && (0..SIDE).contains(&y)
+}
+
+/// The neighbouring column in a direction.
+pub(super) fn beside(x: i32, is_right: bool) -> i32 {
+    if is_right { x + 1 } else { x - 1 }
+}
