@@ -437,6 +437,57 @@ fn a_deadline_ends_a_search_with_its_best_plan() {
     assert_eq!(timeless(&free), timeless(&bound));
 }
 
+/// Modules stay together, and go where they are pinned, with every method.
+#[test]
+fn modules_share_the_device_that_they_are_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (file, plan, map) = (path("g.jsonl"), path("plan.json"), path("map.json"));
+    let mut ops = Vec::new();
+    let mut names = Vec::new();
+    for block in 0..4 {
+        for op in ["a", "b"] {
+            ops.push(r#"["op","x",100,0,0]"#.to_owned());
+            names.push(format!(r#""layers.{block}.{op}/n""#));
+        }
+    }
+    let (ops, names) = (ops.join(","), names.join(","));
+    let graph = format!(r#"{{"name":"g","names":[{names}],"ops":[{ops}],"tensors":[]}}"#);
+    fs::write(&file, graph).unwrap();
+    let devices = |flags: &str| {
+        let words = format!("place {{}} {flags} --evaluations 200 --links unlimited --plan {{}}");
+        run(&words, &[&file, &plan]).ok();
+        let plan = Plan::read(&fs::read_to_string(&plan).unwrap());
+        [0, 1, 2, 3, 4, 5, 6, 7].map(|op| plan.device_of(op))
+    };
+    for method in [
+        "portfolio",
+        "brkga",
+        "heft",
+        "greedy-memory",
+        "local-search",
+    ] {
+        let found = devices(&format!(
+            "--method {method} --together layers.* --pin layers.1=1 --pin layers.2.a/n=0"
+        ));
+        assert_eq!(found[2..6], [1, 1, 0, 0], "{method}");
+        assert!(
+            found[0] == found[1] && found[6] == found[7],
+            "{method}: {found:?}"
+        );
+    }
+    let found = devices("--together layers.0,layers.3.b --together layers.3");
+    let one: std::collections::BTreeSet<usize> = [0, 1, 6, 7].map(|op| found[op]).into();
+    assert_eq!(one.len(), 1, "{found:?}");
+    let words = "place {} --pin layers.0=1 --objective throughput --device-map {} --format json";
+    run(words, &[&file, &map]).json();
+    let map: Value = serde_json::from_str(&fs::read_to_string(&map).unwrap()).unwrap();
+    assert_eq!(map["layers.0"], 1);
+    let words = "place {} --together layers.1 --pin layers.1.a=0 --pin layers.1.b=1";
+    let message = run(words, &[&file]).error(2);
+    assert!(message.contains("devices 0 and 1"), "{message}");
+}
+
 /// Measured costs, the card's factor for the others, and what training keeps.
 #[test]
 fn costs_are_joined_by_name() {

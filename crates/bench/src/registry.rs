@@ -9,7 +9,7 @@ use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites}
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
 
-const TABLE: [(&str, Measurement); 37] = [
+const TABLE: [(&str, Measurement); 38] = [
     ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
@@ -19,6 +19,7 @@ const TABLE: [(&str, Measurement); 37] = [
     ("opengraphgym-mg/policies", opengraphgym::policies),
     ("opengraphgym-mg/quality", opengraphgym::quality),
     ("opengraphgym-mg/seeds", opengraphgym::seeds),
+    ("regal/adversarial", regal::adversarial),
     ("regal/compare", regal::compare),
     ("regal/cp-sat", regal::cp_sat),
     ("regal/datasets", regal::datasets),

@@ -180,7 +180,11 @@ fn pipeline_json(problem: &Problem<'_>, pipeline: &Pipeline) -> anyhow::Result<S
         let name = graph.op_name(op);
         rows.push((
             start_ns,
-            json!({"op": op, "name": name, "device": device, "start_ns": start_ns, "end_ns": end_ns}),
+            json!({
+                "op": op, "name": name, "kind": graph.op_kind(op), "module": graph.module_of(op),
+                "persistent_bytes": graph.persistent_bytes(op), "device": device,
+                "start_ns": start_ns, "end_ns": end_ns,
+            }),
         ));
     }
     for sent in &pipeline.transfers {
@@ -236,6 +240,10 @@ enum Row<'a> {
     Op {
         op: u32,
         name: &'a str,
+        kind: &'a str,
+        module: Option<String>,
+        /// Weights and whatever else stays on the device from start to end.
+        persistent_bytes: u64,
         device: u8,
         start_ns: u64,
         end_ns: u64,
@@ -298,6 +306,9 @@ fn row<'a>(problem: &Problem<'a>, plan: &Plan, step: Step, span: Span) -> Row<'a
         Step::Op(op) => Row::Op {
             op,
             name: graph.op_name(op),
+            kind: graph.op_kind(op),
+            module: graph.module_of(op),
+            persistent_bytes: graph.persistent_bytes(op),
             device: placement[op as usize],
             start_ns,
             end_ns,

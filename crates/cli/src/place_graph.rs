@@ -13,6 +13,7 @@ use shardgraph_device::{Device, Timer};
 
 use crate::costgraph_spec::{CostGraphSpec, PREFIX};
 use crate::exit::BadInput;
+use crate::place_machine::Machine;
 use crate::report::ReportArgs;
 use crate::report::printable;
 
@@ -119,14 +120,15 @@ impl CostGraphArgs {
         self.graph.as_deref().map_or(Path::new(""), Path::new)
     }
 
-    /// Reads or makes the graphs, with costs for `card`; `seed` is that of synthetic ones. All are checked before the first one is
+    /// Reads or makes the graphs, with costs for the machine's card; `seed` is that of synthetic ones. All are checked before the first one is
     /// placed.
     pub(crate) fn load(
         &self,
         seed: u64,
-        card: Option<NamedCard>,
+        machine: &Machine,
         report: &ReportArgs,
     ) -> anyhow::Result<Loaded> {
+        let card = machine.card;
         let timer = Timer::start(&Device::host());
         let path = self.path();
         let mut costs = CostsAnswer {
@@ -139,7 +141,10 @@ impl CostGraphArgs {
         } else {
             self.make(&spec_of(path)?, seed)?
         };
-        let finished = |(index, graph)| anyhow::Ok((index, self.finished(graph, &mut costs)?));
+        let finished = |(index, graph)| {
+            let graph = self.finished(graph, &mut costs)?;
+            anyhow::Ok((index, machine.wishes.on(graph)?))
+        };
         Ok(Loaded {
             origin,
             graphs: graphs.into_iter().map(finished).collect::<Result<_, _>>()?,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use shardgraph_costgraph::{
-    Device, DeviceSet, Link, ModelOptions, NAMED_CARDS, NAMED_LINKS, NamedCard,
+    Device, DeviceSet, Graph, Link, ModelOptions, NAMED_CARDS, NAMED_LINKS, NamedCard,
 };
 
 use crate::exit::BadInput;
@@ -46,9 +46,14 @@ pub(crate) struct MachineArgs {
     /// What a control dependency between devices does: delay the later op, or make both devices wait for each other
     #[arg(long, value_enum, value_name = "HOW", default_value = "precedence")]
     control_edges: ControlEdges,
-    /// Which op runs on device 0, which loses nothing where devices are alike
-    #[arg(long, value_enum, value_name = "OP", default_value = "largest")]
-    pin: Pin,
+    /// NAME=DEVICE: a module or op by its name, `*` for any one part of it, and the number or name of its device; may be given several
+    /// times. Or which op runs on device 0 where devices are alike and nothing else is pinned, largest or none [default: largest]
+    #[arg(long, value_name = "NAME=DEVICE|WHICH", value_parser = pin)]
+    pin: Vec<Pin>,
+    /// Ops that share a device: those of a module by its name; with `*` for any one part of it, of each module that fits, as `layers.*`;
+    /// several names with commas share one; may be given several times
+    #[arg(long, value_name = "NAMES")]
+    together: Vec<String>,
     /// Tensors that nobody consumes stay until the end
     #[arg(long)]
     keep_outputs: bool,
@@ -64,11 +69,26 @@ enum ControlEdges {
     Block,
 }
 
-/// Which op is pinned, as a flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// What `--pin` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Pin {
     Largest,
     None,
+    Named { name: String, device: String },
+}
+
+/// What `--pin` and `--together` ask for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wishes {
+    pins: Vec<(String, u8)>,
+    together: Vec<String>,
+}
+
+impl Wishes {
+    /// The graph with ops that share devices.
+    pub(crate) fn on(&self, graph: Graph) -> Result<Graph, shardgraph_costgraph::Error> {
+        graph.with_named_colocation(&self.together, &self.pins)
+    }
 }
 
 /// `--links FILE`.
@@ -129,6 +149,8 @@ pub(crate) struct Machine {
     pub(crate) model: ModelOptions,
     /// The card that was asked for by name.
     pub(crate) card: Option<NamedCard>,
+    /// Which ops share a device.
+    pub(crate) wishes: Wishes,
 }
 
 impl MachineArgs {
@@ -150,11 +172,38 @@ impl MachineArgs {
     pub(crate) fn machine(&self) -> Result<Machine, BadInput> {
         let mut devices = self.devices()?;
         let links = self.link(&mut devices)?;
+        let wishes = self.wishes(&devices)?;
         Ok(Machine {
             devices,
             links,
             model: self.model(),
             card: self.card(),
+            wishes,
+        })
+    }
+
+    fn wishes(&self, devices: &DeviceSet) -> Result<Wishes, BadInput> {
+        let mut pins = Vec::new();
+        for pin in &self.pin {
+            let Pin::Named { name, device } = pin else {
+                continue;
+            };
+            let known = devices.devices();
+            let by_name = known.iter().position(|of| of.name == *device);
+            let by_number = device.parse().ok().filter(|&number| number < known.len());
+            let Some(number) = by_name.or(by_number) else {
+                let names: Vec<&str> = known.iter().map(|of| of.name.as_str()).collect();
+                return Err(BadInput(format!(
+                    "--pin {name}={device}: no such device; they are 0..{}: {}",
+                    known.len(),
+                    names.join(", ")
+                )));
+            };
+            pins.push((name.clone(), number as u8));
+        }
+        Ok(Wishes {
+            pins,
+            together: self.together.clone(),
         })
     }
 
@@ -253,8 +302,20 @@ impl MachineArgs {
             asynchronous: self.async_transfers,
             keep_outputs: self.keep_outputs,
             count_persistent: !self.ignore_persistent,
-            fix_largest: self.pin == Pin::Largest,
+            fix_largest: !self.pin.contains(&Pin::None),
         }
+    }
+}
+
+fn pin(text: &str) -> Result<Pin, String> {
+    match (text, text.rsplit_once('=')) {
+        ("largest", _) => Ok(Pin::Largest),
+        ("none", _) => Ok(Pin::None),
+        (_, Some((name, device))) if !name.is_empty() && !device.is_empty() => Ok(Pin::Named {
+            name: name.to_owned(),
+            device: device.to_owned(),
+        }),
+        _ => Err("expected NAME=DEVICE, such as layer1=0, or largest or none".to_owned()),
     }
 }
 

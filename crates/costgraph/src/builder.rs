@@ -23,6 +23,8 @@ pub struct OpSpec {
     pub internal_bytes: u64,
     /// Memory on the op's device from start to end.
     pub persistent_bytes: u64,
+    /// Names of the parameters in that memory, as far as they are known.
+    pub weights: Vec<String>,
 }
 
 impl OpSpec {
@@ -137,6 +139,7 @@ impl GraphBuilder {
             input_offsets,
             inputs,
             topological: Vec::new(),
+            colocation: None,
         };
         check_views(&graph)?;
         check_totals(&graph)?;
@@ -315,6 +318,7 @@ fn op_columns(ops: Vec<OpSpec>, tensors: &Tensors) -> Ops {
         columns.kinds.push(op.kind);
         columns.internal_bytes.push(op.internal_bytes);
         columns.persistent_bytes.push(op.persistent_bytes);
+        columns.weights.push(op.weights);
     }
     columns
 }

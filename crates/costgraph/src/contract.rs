@@ -8,7 +8,9 @@
 //! that depends on what else a schedule does (an input that a frees, unless another op needs it) and the dependence can
 //! show, or where it would be negative, a and b stay apart.
 
-use crate::{Error, Graph, GraphBuilder, OpSpec, Schedule, Step, TensorSpec, graph::NONE};
+use crate::{
+    ColocationGroup, Error, Graph, GraphBuilder, OpSpec, Schedule, Step, TensorSpec, graph::NONE,
+};
 
 /// A smaller graph and the way back.
 ///
@@ -126,6 +128,8 @@ struct Merger<'g> {
     /// By original tensor, as groups; ascending, without duplicates.
     consumers: Vec<Vec<u32>>,
     alias_of: Vec<u32>,
+    /// By group, which is where its device comes from.
+    colocated: Vec<u32>,
 }
 
 impl<'g> Merger<'g> {
@@ -153,6 +157,10 @@ impl<'g> Merger<'g> {
                 .map(|t| graph.consumers(t).to_vec())
                 .collect(),
             alias_of: graph.tensors.alias_of.clone(),
+            colocated: match &graph.colocation {
+                Some(colocation) => colocation.group_of.clone(),
+                None => vec![NONE; n_ops as usize],
+            },
         }
     }
 
@@ -199,7 +207,7 @@ impl<'g> Merger<'g> {
         let follows =
             b.inputs == [x] && (makes_only_x || is_free(b)) && !self.both_control(a, b, x);
         let is_taken_in = makes_only_x && is_free(a);
-        if !follows && !is_taken_in {
+        if (!follows && !is_taken_in) || !self.may_share_device(before, after) {
             return None;
         }
         let dies_early = |&t: &u32| self.consumers[t as usize].is_empty() && self.bytes(t) > 0;
@@ -229,6 +237,15 @@ impl<'g> Merger<'g> {
                 self.own_bytes(x)
             };
         u64::try_from(step_a.max(step_b) - kept).ok()
+    }
+
+    /// Ops of different colocation groups stay apart.
+    fn may_share_device(&self, before: u32, after: u32) -> bool {
+        let (a, b) = (
+            self.colocated[before as usize],
+            self.colocated[after as usize],
+        );
+        a == b || a == NONE || b == NONE
     }
 
     /// Two control tensors cannot become one: with blocking control they are two transfers.
@@ -312,6 +329,9 @@ impl<'g> Merger<'g> {
             }
         }
         self.taken_in_by[before as usize] = after;
+        if self.colocated[after as usize] == NONE {
+            self.colocated[after as usize] = self.colocated[before as usize];
+        }
         self.consumers[x as usize].clear();
         let b = &mut self.groups[after as usize];
         b.internal_bytes = internal_bytes;
@@ -364,11 +384,23 @@ impl<'g> Merger<'g> {
             });
         }
         Ok(Contraction {
-            graph: builder.build()?,
+            graph: builder.build()?.with_colocation(&self.colocation(&id_of))?,
             n_original_ops: graph.n_ops(),
             members,
             tensor_origin: by_producer(graph, &tensors),
         })
+    }
+
+    /// The groups of the original graph, as ops of the contracted one.
+    fn colocation(&self, id_of: &[u32]) -> Vec<ColocationGroup> {
+        let mut groups = self.graph.colocation_groups().to_vec();
+        groups.iter_mut().for_each(|group| group.ops.clear());
+        for (op, &id) in id_of.iter().enumerate().filter(|(_, id)| **id != NONE) {
+            if let Some(group) = groups.get_mut(self.colocated[op] as usize) {
+                group.ops.push(id);
+            }
+        }
+        groups
     }
 
     /// (new producer, original tensor): data first, as the builder numbers them, then control.
@@ -388,14 +420,17 @@ impl<'g> Merger<'g> {
 
 /// A joint op has the name and the kind of its most expensive member, of equals the last.
 fn joint_op(graph: &Graph, group: &Group, members: &[u32]) -> OpSpec {
-    let members = members.iter().copied();
-    let main = members.max_by_key(|&op| graph.cost_ns(0, op)).unwrap_or(0);
+    let ops = members.iter().copied();
+    let weights = ops.clone().flat_map(|op| graph.weights(op).to_vec());
+    let weights = weights.collect();
+    let main = ops.max_by_key(|&op| graph.cost_ns(0, op)).unwrap_or(0);
     OpSpec {
         name: graph.op_name(main).to_owned(),
         kind: graph.op_kind(main).to_owned(),
         cost_ns: group.cost_ns.clone(),
         internal_bytes: group.internal_bytes,
         persistent_bytes: group.persistent_bytes,
+        weights,
     }
 }
 

@@ -41,6 +41,10 @@ impl Search<'_, '_> {
     /// Tries all devices for the ops from `op` on; false when there are more than allowed.
     fn place(&mut self, op: usize) -> bool {
         if op == self.schedule.placement.len() {
+            let placement = &self.schedule.placement;
+            if self.problem.check_colocation(placement).is_err() {
+                return true;
+            }
             let mut items = self.items();
             return self.order(&mut items);
         }

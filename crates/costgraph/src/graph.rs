@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::colocation::Colocation;
+
 /// A checked computation graph; [`crate::GraphBuilder`] makes one.
 ///
 /// Ops are numbered in the order in which the builder received them, which need not be topological. Tensors are numbered by
@@ -31,6 +33,8 @@ pub struct Graph {
     pub(crate) input_offsets: Vec<u32>,
     pub(crate) inputs: Vec<u32>,
     pub(crate) topological: Vec<u32>,
+    /// Ops that share a device, where there are any.
+    pub(crate) colocation: Option<Box<Colocation>>,
 }
 
 /// The columns of the ops.
@@ -42,6 +46,7 @@ pub(crate) struct Ops {
     pub(crate) cost_ns: Vec<u64>,
     pub(crate) internal_bytes: Vec<u64>,
     pub(crate) persistent_bytes: Vec<u64>,
+    pub(crate) weights: Vec<Vec<String>>,
     /// Op j produces tensors `output_offsets[j]..output_offsets[j + 1]`.
     pub(crate) output_offsets: Vec<u32>,
 }
@@ -124,6 +129,12 @@ impl Graph {
     #[must_use]
     pub fn persistent_bytes(&self, op: u32) -> u64 {
         self.ops.persistent_bytes[op as usize]
+    }
+
+    /// Names of the parameters in the persistent memory of op `op`, as far as the file has them.
+    #[must_use]
+    pub fn weights(&self, op: u32) -> &[String] {
+        &self.ops.weights[op as usize]
     }
 
     /// The same graph with all costs times `factor`, rounded.

@@ -28,7 +28,8 @@ pub struct ModelOptions {
     /// Persistent bytes of ops count from start to end on their device. Default true.
     pub count_persistent: bool,
     /// The op with the largest cost (with the largest inputs, outputs and scratch, for [`Objective::Memory`]) runs on device 0,
-    /// which loses nothing where devices are interchangeable; where they are not, this has no effect. Default true.
+    /// which loses nothing where devices are interchangeable; where they are not, or ops are
+    /// [colocated](Graph::with_colocation), this has no effect. Default true.
     pub fix_largest: bool,
 }
 
@@ -108,7 +109,7 @@ impl<'g> Problem<'g> {
     /// Checks that graph and machine fit together and computes each op's cost on each device.
     ///
     /// # Errors
-    /// `Argument` when a device's cost class is not one of the graph's; `TooLarge` when a serial schedule with every possible
+    /// `Argument` when a device's cost class is not one of the graph's, or an op's given device does not exist; `TooLarge` when a serial schedule with every possible
     /// transfer would take more than [`MAX_TOTAL`] ns.
     pub fn new(
         graph: &'g Graph,
@@ -140,7 +141,9 @@ impl<'g> Problem<'g> {
             memory_matters: limited || objective == Objective::Memory,
         };
         problem.check_total()?;
-        if options.fix_largest && devices.are_interchangeable() {
+        problem.check_given_devices()?;
+        let is_colocated = graph.colocation.is_some();
+        if options.fix_largest && devices.are_interchangeable() && !is_colocated {
             problem.fixed = problem.largest_op();
         }
         Ok(problem)
@@ -210,8 +213,9 @@ impl<'g> Problem<'g> {
         self.memory_matters
     }
 
-    /// Exchanges device 0 and another where [`Problem::fixed_op`] is not on device 0, which costs nothing.
+    /// Keeps groups together, and exchanges device 0 and another where [`Problem::fixed_op`] is not on device 0, which costs nothing.
     pub(crate) fn pin(&self, placement: &mut [u8]) {
+        self.colocate(placement);
         let Some(op) = self.fixed_op() else { return };
         let on = placement[op as usize];
         for device in placement {

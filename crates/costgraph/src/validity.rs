@@ -12,7 +12,8 @@ struct Seen<'p, 'g> {
 }
 
 /// # Errors
-/// `Schedule`: a placement of the wrong length, on a device that does not exist or not as `fix_largest` wants it, an op that runs
+/// `Schedule`: a placement of the wrong length, on a device that does not exist or not as `fix_largest` or a
+/// colocation group wants it, an op that runs
 /// twice, never, or without one of its inputs, a transfer that is impossible, repeated or of no use.
 pub(crate) fn check(problem: &Problem<'_>, schedule: &Schedule) -> Result<(), Error> {
     check_placement(problem, schedule)?;
@@ -62,7 +63,7 @@ fn check_placement(problem: &Problem<'_>, schedule: &Schedule) -> Result<(), Err
             schedule.placement[op as usize]
         )));
     }
-    Ok(())
+    problem.check_colocation(&schedule.placement)
 }
 
 impl Seen<'_, '_> {

@@ -86,6 +86,10 @@ pub(crate) struct PlaceRequest {
     seed: u64,
     threads: usize,
     time_limit: Option<f64>,
+    /// The number of a device by the name of a module or op.
+    pins: Vec<(String, u8)>,
+    /// Names of modules whose ops share a device.
+    together: Vec<String>,
 }
 
 /// Makes a plan; a dictionary of what `Plan` shows.
@@ -95,7 +99,8 @@ pub(crate) fn plan<'py>(
     graph: &NativeCostGraph,
     request: PlaceRequest,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let graph = &graph.graph;
+    let graph = (graph.graph.clone()).with_named_colocation(&request.together, &request.pins);
+    let graph = &graph.map_err(|error| error.into_py(py))?;
     let objective = match request.objective.as_str() {
         "runtime" => Objective::Runtime,
         "memory" => Objective::Memory,

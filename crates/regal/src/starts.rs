@@ -59,7 +59,7 @@ impl Start {
 pub(crate) fn starts_of(method: Method, problem: &Problem<'_>) -> Vec<Start> {
     match method {
         Method::OneDevice => {
-            let n = match problem.devices().are_interchangeable() {
+            let n = match problem.has_interchangeable_devices() {
                 true => 1,
                 false => problem.n_devices(),
             };

@@ -104,8 +104,11 @@ pub fn place_pipeline_watched(
     let problem = Problem::new(graph, devices, Objective::Runtime, model)?;
     // Not contracted: a chain is one op for a single pass, and a pipeline for many.
     let (placement, evaluations) = searched(&problem, options, &mut search);
-    let alone = (0..devices.len())
-        .map(|device| Pipeline::new(&problem, &vec![device as u8; graph.n_ops()]));
+    let alone = (0..devices.len()).map(|device| {
+        let mut placement = vec![device as u8; graph.n_ops()];
+        problem.colocate(&mut placement);
+        Pipeline::new(&problem, &placement)
+    });
     let by_fitness = |pipeline: &Pipeline| pipeline.fitness(&problem);
     let one_device = alone.min_by_key(by_fitness);
     let one_device = one_device.ok_or_else(|| Error::options("no devices"))?;
@@ -189,7 +192,8 @@ fn starts(
         .take(usize::try_from(evaluations).unwrap_or(usize::MAX))
     {
         if found.is_empty() || !watch.is_late() {
-            let placement = make();
+            let mut placement = make();
+            problem.colocate(&mut placement);
             found.push((
                 Pipeline::new(problem, &placement).fitness(problem),
                 placement,

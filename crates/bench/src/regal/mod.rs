@@ -3,6 +3,7 @@
 //! `experiment`, `direct` and `tables` measure; `points` makes their requests out of a series of a
 //! definition; `sets` has the graphs. Requests are in `benches/regal/`.
 
+mod adversarial;
 mod cp_sat;
 mod datasets;
 mod default_plans;
@@ -25,6 +26,7 @@ use crate::measure::{Context, parsed};
 use crate::options::Options;
 use crate::report::{Failure, Report};
 
+pub(crate) use adversarial::run as adversarial;
 pub(crate) use cp_sat::run as cp_sat;
 pub(crate) use default_plans::{links, stg};
 pub(crate) use engines::run as engines;

@@ -155,6 +155,7 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
             changed: Vec::new(),
             is_pipeline: false,
         };
+        problem.colocate(&mut search.state.placement);
         search.begin();
         search
     }
@@ -217,6 +218,7 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
     /// As [`ClusterSearch::new`].
     pub fn restart(&mut self, placement: &[u8]) {
         self.state.placement.copy_from_slice(placement);
+        self.problem.colocate(&mut self.state.placement);
         self.state.bias.fill(1.0);
         self.current = self.evaluate();
         self.accepted.fill(self.current);
@@ -281,12 +283,23 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
         }
     }
 
+    /// Moves the ops and the groups that they are in.
     fn place(&mut self, ops: &[u32], device: u8) {
-        for &op in ops {
-            let at = &mut self.state.placement[op as usize];
-            if *at != device {
-                self.changed.push((op, std::mem::replace(at, device)));
+        let problem = self.problem;
+        for op in ops {
+            let group = problem.graph.colocation.as_deref();
+            match group.and_then(|colocation| colocation.group(*op)) {
+                Some(group) if group.device.is_some() => (),
+                Some(group) => group.ops.iter().for_each(|&op| self.set(op, device)),
+                None => self.set(*op, device),
             }
+        }
+    }
+
+    fn set(&mut self, op: u32, device: u8) {
+        let at = &mut self.state.placement[op as usize];
+        if *at != device {
+            self.changed.push((op, std::mem::replace(at, device)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Greedy for memory: the ready op and the device that raise the peak least.
 
-use crate::{Problem, Schedule, Step};
+use crate::{Problem, Schedule, Step, colocation::GroupDevices};
 use shardgraph_random::KeyedRng;
 
 /// Takes, again and again, the ready op and the device that raise the peak least; of those, the pair that leaves least behind.
@@ -98,6 +98,7 @@ struct Greedy<'p, 'g> {
     has_run: Vec<bool>,
     resident: Vec<u64>,
     peak: u64,
+    groups: GroupDevices,
     schedule: Schedule,
 }
 
@@ -130,6 +131,7 @@ impl<'p, 'g> Greedy<'p, 'g> {
             has_run: vec![false; graph.n_ops()],
             resident: vec![0; problem.n_devices()],
             peak: 0,
+            groups: GroupDevices::new(problem),
             schedule: Schedule {
                 placement: vec![0; graph.n_ops()],
                 steps: Vec::new(),
@@ -143,8 +145,11 @@ impl<'p, 'g> Greedy<'p, 'g> {
         for at in first..self.ready.len() {
             let op = self.ready[at];
             let is_fixed = self.problem.fixed_op() == Some(op);
-            let n = if is_fixed { 1 } else { self.resident.len() };
-            for device in 0..n {
+            let candidates = match is_fixed {
+                true => 0..1,
+                false => self.groups.candidates(self.problem, op),
+            };
+            for device in candidates {
                 let (need, growth) = self.need(op, device);
                 let factor = 1.0 + self.noise * self.dice.uniform_f64();
                 let peak = ((self.resident[device] + need) as f64 * factor) as u64;
@@ -229,6 +234,7 @@ impl<'p, 'g> Greedy<'p, 'g> {
             // What two of them read was pushed twice.
             if !self.has_run[next as usize] {
                 let is_fixed = self.problem.fixed_op() == Some(next);
+                let device = self.groups.nearest(self.problem, next, device);
                 self.run_one(next, if is_fixed { 0 } else { device });
             }
         }
@@ -244,6 +250,7 @@ impl<'p, 'g> Greedy<'p, 'g> {
         let graph = self.problem.graph();
         self.has_run[op as usize] = true;
         self.schedule.placement[op as usize] = device as u8;
+        self.groups.settle(self.problem, op, device);
         for &tensor in graph.inputs(op) {
             if self.is_missing(tensor, device) {
                 self.copies[tensor as usize] |= 1 << device;

@@ -2,7 +2,7 @@
 
 use super::orders::{OpOrder, ordered};
 use super::ranked::{upward_rank, upward_rank_order};
-use crate::{Problem, Schedule, Step};
+use crate::{Problem, Schedule, Step, colocation::GroupDevices};
 
 /// HEFT: ops by falling upward rank, each on the device where it ends first; free sources run where their first consumer does.
 ///
@@ -35,13 +35,14 @@ pub fn heft(problem: &Problem<'_>) -> Schedule {
     .pinned(problem)
 }
 
-/// All ops on one device, in that order.
+/// All ops on one device but those that have another given, in that order.
 ///
 /// # Panics
 /// When there is no such device.
 #[must_use]
 pub fn one_device(problem: &Problem<'_>, device: usize, order: OpOrder) -> Schedule {
-    let placement = vec![device as u8; problem.graph().n_ops()];
+    let mut placement = vec![device as u8; problem.graph().n_ops()];
+    problem.colocate(&mut placement);
     ordered(problem, &placement, order)
 }
 
@@ -75,6 +76,7 @@ struct State<'p, 'g> {
     /// Clocks and links into one device while it is tried.
     trial: Vec<u64>,
     trial_links: Vec<u64>,
+    groups: GroupDevices,
 }
 
 impl<'p, 'g> State<'p, 'g> {
@@ -91,12 +93,13 @@ impl<'p, 'g> State<'p, 'g> {
             link_free: vec![0; n * n],
             trial: vec![0; n],
             trial_links: vec![0; n],
+            groups: GroupDevices::new(problem),
         }
     }
 
     fn first_to_end(&mut self, op: u32) -> usize {
         let mut best = (u64::MAX, 0);
-        for device in 0..self.clock.len() {
+        for device in self.groups.candidates(self.problem, op) {
             let end = self.start_on(op, device) + self.problem.cost_ns(op, device);
             best = best.min((end, device));
         }
@@ -143,6 +146,7 @@ impl<'p, 'g> State<'p, 'g> {
     fn run(&mut self, op: u32, device: usize) {
         let (problem, n) = (self.problem, self.clock.len());
         let graph = problem.graph();
+        let device = self.groups.nearest(problem, op, device);
         self.place_sources(op, device);
         let start = self.start_on(op, device);
         self.clock.copy_from_slice(&self.trial);
@@ -164,6 +168,7 @@ impl<'p, 'g> State<'p, 'g> {
 
     fn record(&mut self, op: u32, device: usize, end: u64) {
         self.placement[op as usize] = device as u8;
+        self.groups.settle(self.problem, op, device);
         self.ended[op as usize] = end;
         for tensor in self.problem.graph().outputs(op) {
             self.arrival[tensor as usize * self.clock.len() + device] = end;

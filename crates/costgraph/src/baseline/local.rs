@@ -6,7 +6,7 @@ use shardgraph_random::KeyedRng;
 
 /// Local search: an op changes its device or its place in the order, and stays there if that is no worse.
 ///
-/// Starts from the topological order and uniformly random devices. Each tensor is sent right before its first use on another
+/// Starts from the topological order and uniformly random devices, on which colocated ops stay. Each tensor is sent right before its first use on another
 /// device. An evaluation resumes from the last checkpoint before the first step that the move changes. Where nothing can move, the
 /// search ends early.
 ///
@@ -118,6 +118,7 @@ impl<'p, 'g> Search<'p, 'g> {
         if let Some(op) = problem.fixed_op() {
             placement[op as usize] = 0;
         }
+        problem.colocate(&mut placement);
         let mut initial = Accounts::new(problem);
         initial.placement.copy_from_slice(&placement);
         initial.start::<true>(problem, |_, _| {});
@@ -157,7 +158,9 @@ impl<'p, 'g> Search<'p, 'g> {
         let op = self.dice.index(self.order.len()) as u32;
         let place = self.position[op as usize];
         if self.dice.index(2) == 0 {
-            if n == 1 || self.problem.fixed_op() == Some(op) {
+            let colocation = graph.colocation.as_deref();
+            let is_grouped = colocation.is_some_and(|of| of.group(op).is_some());
+            if n == 1 || is_grouped || self.problem.fixed_op() == Some(op) {
                 return None;
             }
             let from = self.placement[op as usize];

@@ -69,6 +69,7 @@ impl Decoder<'_, '_> {
         if self.problem.fixed != NONE {
             placement[self.problem.fixed as usize] = 0;
         }
+        self.problem.colocate(placement);
     }
 
     /// Starts the accounts and sorts the ops and the transfers that the placement implies.

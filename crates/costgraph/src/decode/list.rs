@@ -11,7 +11,7 @@
 
 use super::ledger::Ledger;
 use super::ranks::{RankSet, Ranking};
-use crate::{Problem, Step, accounts::Accounts, graph::NONE};
+use crate::{Problem, Step, accounts::Accounts, colocation::GroupDevices, graph::NONE};
 
 /// The working memory of list scheduling.
 #[derive(Clone, Debug)]
@@ -54,6 +54,7 @@ pub(super) struct ListScheduler {
     meets: bool,
     /// Where some device has a limit.
     ledger: Option<Ledger>,
+    groups: GroupDevices,
 }
 
 /// How many ops that are ready are looked at, by priority, for one that fits.
@@ -87,12 +88,14 @@ impl ListScheduler {
             meeting_head: Vec::with_capacity(o),
             next_in_meeting: vec![NONE; t * n],
             can_meet: problem.free_links
+                && problem.graph.colocation.is_none()
                 && !problem.options.asynchronous
                 && (problem.costs.chunks(n)).all(|costs| costs.iter().all(|&c| c == costs[0])),
             meets: false,
             ledger: (problem.devices.devices().iter())
                 .any(|device| device.memory_bytes.is_some())
                 .then(|| Ledger::new(problem)),
+            groups: GroupDevices::new(problem),
         }
     }
 
@@ -178,7 +181,7 @@ impl ListScheduler {
             let Some(candidate) = rank else { break };
             let op = ranking.code_at(candidate);
             let mut choice = (u64::MAX, u64::MAX, 0);
-            for device in 0..self.clock.len() {
+            for device in self.groups.candidates(problem, op) {
                 let excess = ledger.excess_with(problem, placement, op, device);
                 let start = self.try_device(problem, placement, op, device);
                 choice = choice.min((excess, start + problem.cost_ns(op, device), device));
@@ -196,6 +199,7 @@ impl ListScheduler {
 
     fn reset(&mut self, problem: &Problem<'_>, ranking: &Ranking, meets: bool) {
         self.meets = meets;
+        self.groups.reset(problem);
         self.clock.fill(0);
         self.ready_at.fill(0);
         self.n_run.fill(0);
@@ -341,6 +345,7 @@ impl ListScheduler {
             local.remove(rank);
         }
         placement[op as usize] = device as u8;
+        self.groups.settle(problem, op, device);
         let start = self.clock[device].max(self.ready_at[op as usize]);
         let end = start + problem.cost_ns(op, device);
         self.clock[device] = end;
@@ -419,7 +424,7 @@ impl ListScheduler {
     /// The device on which `op` ends first, transfers of its inputs included.
     fn first_to_end(&mut self, problem: &Problem<'_>, placement: &[u8], op: u32) -> usize {
         let mut best = (u64::MAX, 0);
-        for device in 0..self.clock.len() {
+        for device in self.groups.candidates(problem, op) {
             let start = self.try_device(problem, placement, op, device);
             best = best.min((start + problem.cost_ns(op, device), device));
         }

@@ -89,6 +89,7 @@ impl Decoder<'_, '_> {
         if self.problem.fixed != NONE {
             placement[self.problem.fixed as usize] = 0;
         }
+        self.problem.colocate(placement);
     }
 
     /// Counts the uses of all copies and sorts the ops and the transfers that there are.

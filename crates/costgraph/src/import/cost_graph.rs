@@ -144,6 +144,7 @@ impl<'a> Assembly<'a> {
             cost_ns: vec![cost.saturating_mul(self.cost_ns)],
             internal_bytes: amount("temporary_memory_size", temporary)?,
             persistent_bytes: amount("persistent_memory_size", persistent)?,
+            weights: Vec::new(),
         };
         self.builder.op(spec);
         self.nodes.push((spot, node.name));

@@ -124,6 +124,7 @@ fn op_spec(line: &Line<'_>, op: usize, row: OpRow) -> Result<OpSpec, Error> {
         cost_ns,
         internal_bytes,
         persistent_bytes,
+        weights: Vec::new(),
     })
 }
 

@@ -150,6 +150,7 @@ fn op_spec(node: &Node, report: &mut Report) -> Result<OpSpec, Error> {
         cost_ns: vec![accelerator_ns, cpu_ns],
         internal_bytes: 0,
         persistent_bytes: node.size.whole(&|| what("size"))?,
+        weights: Vec::new(),
     })
 }
 

@@ -82,6 +82,7 @@ impl Profile {
             }],
             internal_bytes: 0,
             persistent_bytes: whole("parameter_size", node.parameter_bytes)?,
+            weights: Vec::new(),
         });
         let activations = whole("activation_size", node.activation_bytes)?;
         self.activation_bytes.push(activations);

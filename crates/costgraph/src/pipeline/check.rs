@@ -16,7 +16,7 @@ impl Pipeline {
     /// Nothing is shared with the way in which pipelines are made: no places within a period, no loads.
     ///
     /// # Errors
-    /// `Schedule`: a placement of the wrong length or on a device that does not exist, two things at once on a device or link, an op before its
+    /// `Schedule`: a placement of the wrong length or on a device that does not exist, a group on two devices, two things at once on a device or link, an op before its
     /// inputs, a transfer before its tensor, or a latency that is not that of a micro-batch.
     ///
     /// # Complexity
@@ -32,6 +32,7 @@ impl Pipeline {
                 "a pipeline needs a device and a start for each op".into(),
             ));
         }
+        problem.check_colocation(&self.placement)?;
         for op in 0..graph.n_ops() as u32 {
             self.check_inputs(problem, op)?;
         }

@@ -16,7 +16,7 @@ from ._errors import CapacityError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Baseline", "Device", "Plan", "device_map", "plan", "read"]
+__all__ = ["Baseline", "Device", "Plan", "device_map", "from_torch", "plan", "read"]
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")} | {
@@ -107,6 +107,14 @@ def _bytes(memory: int | str | None) -> int | None:
         raise ValueError(f"memory = {memory!r}: expected bytes or text such as '16GiB'") from None
 
 
+def _number(device: int | str, names: Sequence[str]) -> int:
+    if device in names:
+        return names.index(str(device))
+    if isinstance(device, int) and 0 <= device < len(names):
+        return device
+    raise ValueError(f"pins: no device {device!r}; they are {', '.join(names)}")
+
+
 def plan(
     graph: _shardgraph.NativeCostGraph,
     devices: int | Sequence[Device] = 2,
@@ -119,6 +127,8 @@ def plan(
     time_limit: float | None = None,
     seed: int = 1,
     threads: int = 1,
+    pins: Mapping[str, int | str] | None = None,
+    together: Sequence[str] = (),
 ) -> Plan:
     """The best checked placement and schedule that a portfolio of searches and baselines finds.
 
@@ -126,9 +136,15 @@ def plan(
     :param links: what joins any two devices: ethernet100, pcie4, pcie5, nvlink4 or unlimited.
     :param bandwidth_gbs: GB/s in place of those of the links; so ``latency_ns``.
     :param objective: runtime, or memory for the smallest peak.
+    :param pins: the number or name of a device for modules or ops by their names.
+    :param together: names of modules whose ops share a device; ``layers.*`` is each layer by itself.
     """
     if isinstance(devices, int):
         devices = [Device(f"device {i}") for i in range(devices)]
+    if isinstance(together, str):
+        together = [together]
+    names = [device.name for device in devices]
+    pinned = [(name, _number(device, names)) for name, device in (pins or {}).items()]
     request = {
         "devices": [(device.name, _bytes(device.memory), device.cost_factor) for device in devices],
         "links": links,
@@ -139,6 +155,8 @@ def plan(
         "seed": seed,
         "threads": threads,
         "time_limit": time_limit,
+        "pins": pinned,
+        "together": list(together),
     }
     found = _shardgraph.plan(graph, request)
     found.pop("value")
@@ -158,18 +176,15 @@ def device_map(
 ) -> dict[str, Any]:
     """A device for each module, as accelerate's ``dispatch_model`` takes it.
 
-    ``model`` is the path of an ONNX file, or a torch module that is exported with ``example_inputs``.
+    ``model`` is the path of an ONNX file, or what :func:`from_torch` takes.
 
     :param max_memory: bytes or text such as ``16GiB`` by device; two devices without a limit by default.
     """
-    if not isinstance(model, (str, os.PathLike)):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            _export(model, example_inputs, path)
-            return device_map(path, None, max_memory, objective=objective, **options)
+    is_file = isinstance(model, (str, os.PathLike))
+    graph = read(model) if is_file else from_torch(model, example_inputs)
     max_memory = {0: None, 1: None} if max_memory is None else max_memory
     devices = [Device(str(name), memory) for name, memory in max_memory.items()]
-    made = plan(read(model), devices, objective=objective, **options)
+    made = plan(graph, devices, objective=objective, **options)
     if not made.fits:
         raise CapacityError(
             f"no plan fits the memories {max_memory}: the least peak found is {made.peak_bytes}"
@@ -183,12 +198,24 @@ def device_map(
     return {module: names[name] for module, name in modules.items()}
 
 
-def _export(model: Any, example_inputs: Any, path: str) -> None:
+def from_torch(model: Any, example_inputs: Any = None) -> _shardgraph.NativeCostGraph:
+    """The computation graph of a torch module, exported with ``example_inputs``, or of a ``torch.export.ExportedProgram``.
+
+    Costs are estimates by the roofline of a V100; needs torch, onnx and onnxscript.
+    """
     try:
         import torch
     except ImportError:
         raise ImportError(
             "a torch module needs torch, onnx and onnxscript: give the path of an ONNX file"
         ) from None
-    inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
-    torch.onnx.export(model, inputs, path, dynamo=True)
+    if isinstance(model, torch.export.ExportedProgram):
+        inputs = ()
+    elif example_inputs is None:
+        raise ValueError("example_inputs: a torch module is exported with a tensor or a tuple")
+    else:
+        inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        torch.onnx.export(model, inputs, path, dynamo=True, verbose=False)
+        return read(path)

@@ -341,11 +341,19 @@ impl<'a> Model<'a> {
         let mut builder = GraphBuilder::new(self.name);
         // Weights that became memory of their only user leave a gap in the numbers of ops.
         let mut is_gone = vec![false; self.ops.len()];
+        let mut weights_of = vec![Vec::new(); self.ops.len()];
         for (slot, _) in self.values.iter().zip(&is_inside).filter(|(_, is)| **is) {
             is_gone[slot.producer as usize] = true;
             let user = &mut self.ops[slot.consumers[0] as usize];
             let bytes = slot.value.bytes().unwrap_or(0);
             user.persistent_bytes = user.persistent_bytes.saturating_add(bytes);
+            if slot.value.is_parameter() {
+                weights_of[slot.consumers[0] as usize].push(slot.producer);
+            }
+        }
+        for (op, weights) in weights_of.iter().enumerate() {
+            let names = weights.iter().map(|&of| self.ops[of as usize].name.clone());
+            self.ops[op].weights = names.collect();
         }
         let mut number = Vec::with_capacity(self.ops.len());
         for (op, gone) in self.ops.into_iter().zip(is_gone) {

@@ -56,6 +56,12 @@ impl Value {
         }
     }
 
+    /// True for what training could change, by its type and rank: neither shapes and indices nor scalars.
+    pub(crate) fn is_parameter(&self) -> bool {
+        let has_axes = self.shape.as_ref().is_none_or(|shape| !shape.is_empty());
+        has_axes && !matches!(self.elem, elem::INT64 | elem::INT32 | elem::BOOL)
+    }
+
     /// How many elements there are; `None` when the shape is unknown or there are more than 2^62.
     pub(crate) fn n_elements(&self) -> Option<u64> {
         n_elements(self.shape.as_deref()?)
