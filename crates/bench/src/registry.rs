@@ -9,7 +9,7 @@ use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites}
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
 
-const TABLE: [(&str, Measurement); 38] = [
+const TABLE: [(&str, Measurement); 39] = [
     ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
@@ -27,6 +27,7 @@ const TABLE: [(&str, Measurement); 38] = [
     ("regal/engines", regal::engines),
     ("regal/experiment", regal::experiment),
     ("regal/learning", regal::learning),
+    ("regal/limits", regal::limits),
     ("regal/links", regal::links),
     ("regal/overlaps", regal::overlaps),
     ("regal/sizes", regal::sizes),

@@ -117,6 +117,19 @@ def test_a_plan_is_feasible_and_no_worse_than_its_baselines(place_file):
         place.device_map(place_file, None, {0: 1, 1: 1})
 
 
+def test_modules_stay_together_where_they_are_pinned(place_file):
+    graph = place.read(place_file)
+    options = {"links": "unlimited", "evaluations": 200}
+    made = place.plan(graph, 2, pins={"block1.*": 1, "block0.layer0": "device 0"}, **options)
+    assert all(made.device[op] == 1 for op in range(1, 8, 2)) and made.device[0] == 0
+    made = place.plan(graph, 2, together=["block0"], **options)
+    assert len({made.device[op] for op in range(0, 8, 2)}) == 1
+    with pytest.raises(ValueError, match="no device 2; they are device 0, device 1"):
+        place.plan(graph, 2, pins={"block0": 2})
+    with pytest.raises(ValueError, match="no module or op has the name `blocks`"):
+        place.plan(graph, 2, together="blocks")
+
+
 def test_a_plan_is_the_binarys(place_file, binary):
     made = place.plan(place.read(place_file), 2, evaluations=300, seed=5)
     command = [

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shardgraph_costgraph::import::{Format, ReadOptions, read_bytes};
-use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, NAMED_LINKS};
+use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, NAMED_LINKS, Objective};
 use shardgraph_regal::{Method, PlaceOptions, place};
 
 use super::TEST_GRAPHS;
@@ -146,6 +146,69 @@ pub(crate) fn links(
                 "mean_gap_percent": 100.0 * gaps / count, "mean_speedup": speedups / count,
             }));
         }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsRequest {
+    source: Source,
+    links: String,
+    devices: usize,
+    /// Limits, as multiples of the smallest peak that a search for memory finds.
+    factors: Vec<f64>,
+    evaluations: u64,
+    /// Every so many graphs of the set, one.
+    every: usize,
+}
+
+/// How many plans fit within a limit of memory, by the limit.
+pub(crate) fn limits(
+    context: &Context<'_>,
+    mut request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    super::complete_source(context, &mut request);
+    let request: LimitsRequest = parsed(request)?;
+    let Some(set) = request.source.load(out)? else {
+        return Ok(());
+    };
+    let named = NAMED_LINKS.iter().find(|named| named.name == request.links);
+    let link = named
+        .with_context(|| format!("no links {}", request.links))?
+        .link;
+    let n = request.devices;
+    let of_memory = PlaceOptions {
+        objective: Objective::Memory,
+        evaluations: request.evaluations,
+        ..PlaceOptions::default()
+    };
+    let of_runtime = PlaceOptions {
+        objective: Objective::Runtime,
+        ..of_memory.clone()
+    };
+    let free = DeviceSet::uniform(n, None)?.with_link(link)?;
+    let graphs: Vec<&Graph> = set.graphs.iter().step_by(request.every.max(1)).collect();
+    let mut counts = vec![(0u32, 0.0); request.factors.len()];
+    for graph in &graphs {
+        let least = place(graph, &free, &of_memory)?.outcome.peak_bytes;
+        let fastest = place(graph, &free, &of_runtime)?.outcome.runtime_ns;
+        for (count, factor) in counts.iter_mut().zip(&request.factors) {
+            let limit = (least as f64 * factor) as u64;
+            let devices = DeviceSet::uniform(n, Some(limit))?.with_link(link)?;
+            let plan = place(graph, &devices, &of_runtime)?;
+            if plan.fits() {
+                count.0 += 1;
+                count.1 += plan.outcome.runtime_ns as f64 / fastest as f64 - 1.0;
+            }
+        }
+    }
+    for ((n_fits, slower), factor) in counts.into_iter().zip(&request.factors) {
+        out.row(json!({
+            "factor": factor, "devices": n, "graphs": graphs.len(), "fits": n_fits,
+            "mean_slower_percent": 100.0 * slower / f64::from(n_fits.max(1)),
+        }));
     }
     Ok(())
 }

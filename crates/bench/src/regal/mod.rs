@@ -28,7 +28,7 @@ use crate::report::{Failure, Report};
 
 pub(crate) use adversarial::run as adversarial;
 pub(crate) use cp_sat::run as cp_sat;
-pub(crate) use default_plans::{links, stg};
+pub(crate) use default_plans::{limits, links, stg};
 pub(crate) use engines::run as engines;
 
 /// Sizes of a test.
