@@ -46,12 +46,11 @@ pub(crate) struct MachineArgs {
     /// What a control dependency between devices does: delay the later op, or make both devices wait for each other
     #[arg(long, value_enum, value_name = "HOW", default_value = "precedence")]
     control_edges: ControlEdges,
-    /// NAME=DEVICE: a module or op by its name, `*` for any one part of it, and the number or name of its device; may be given several
-    /// times. Or which op runs on device 0 where devices are alike and nothing else is pinned, largest or none [default: largest]
+    /// Device of a module or op by name, with `*` for any one part of it; may be given several times. Or which op runs on device 0 where
+    /// devices are alike and nothing is pinned by name, largest or none [default: largest]
     #[arg(long, value_name = "NAME=DEVICE|WHICH", value_parser = pin)]
     pin: Vec<Pin>,
-    /// Ops that share a device: those of a module by its name; with `*` for any one part of it, of each module that fits, as `layers.*`;
-    /// several names with commas share one; may be given several times
+    /// Module whose ops share a device; `layers.*` is each layer by itself, and names with commas share one; may be given several times
     #[arg(long, value_name = "NAMES")]
     together: Vec<String>,
     /// Tensors that nobody consumes stay until the end

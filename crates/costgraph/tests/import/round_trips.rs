@@ -64,6 +64,7 @@ fn graph(ops: Vec<RawOp>, picks: &[u32], kinds: bool, n_classes: u64) -> Graph {
                 .collect(),
             internal_bytes: internal.into(),
             persistent_bytes: persistent.into(),
+            weights: Vec::new(),
         });
     }
     let mut made: Vec<(u32, TensorSpec)> = Vec::new();
