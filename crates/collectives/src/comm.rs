@@ -2,6 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::backend::Backend;
+use crate::end::{Cause, End};
 use crate::error::{CommError, CommErrorKind};
 use crate::exact::{self, Scratch, SparseRows};
 use crate::flight::{Outcome, Recorded, Recorder};
@@ -9,6 +10,7 @@ use crate::op::{Call, Op, OpKind, Reduction};
 use crate::solo::Solo;
 use crate::timeout::Timeout;
 use crate::watch::Watch;
+use shardgraph_error::Class;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +32,7 @@ pub struct Comm {
     next_seq: u64,
     recorder: Recorder,
     /// The rank where the first failure began, and its text.
-    failed: Option<(Option<u32>, String)>,
+    failed: Option<End>,
     scratch: Scratch,
     received_bytes: u64,
 }
@@ -297,10 +299,21 @@ impl Comm {
     /// A rank that cannot go on, for a reason of its own, calls this so that the others need not
     /// wait for the timeout. It also ends the communicators made from this one by [`Comm::split`].
     pub fn abort(&mut self, why: &str) {
-        self.backend.abort(Some(self.rank()), why);
-        if self.failed.is_none() {
-            self.failed = Some((Some(self.rank()), why.to_owned()));
-        }
+        self.abort_by(End::new(Cause::Aborted, Some(self.rank()), why));
+    }
+
+    /// [`Comm::abort`] that also announces the failure's class: the peers' errors have it, so that all ranks end with
+    /// one exit code.
+    pub fn abort_as(&mut self, class: Class, why: &str) {
+        self.abort_by(End {
+            exit_code: Some(class.exit_code()),
+            ..End::new(Cause::Aborted, Some(self.rank()), why)
+        });
+    }
+
+    fn abort_by(&mut self, end: End) {
+        self.backend.abort(&end);
+        self.failed.get_or_insert(end);
     }
 
     /// The failure after which no further operation can complete, if one is known by now; no other
@@ -312,11 +325,7 @@ impl Comm {
     /// processes over MPI only what this rank's own operations met is known.
     pub fn failure(&self) -> Option<CommError> {
         match &self.failed {
-            Some((by, why)) => {
-                let (by, why) = (*by, why.clone());
-                let kind = CommErrorKind::Aborted { by, why };
-                Some(CommError::new(kind, self.recorder.entries()))
-            }
+            Some(end) => Some(CommError::new(end.failure(), self.recorder.entries())),
             None => self.watch().failure(),
         }
     }
@@ -397,12 +406,8 @@ impl Comm {
     }
 
     fn begin(&mut self, call: Call) -> Result<(), CommError> {
-        if let Some((by, why)) = &self.failed {
-            let kind = CommErrorKind::Aborted {
-                by: *by,
-                why: why.clone(),
-            };
-            return Err(CommError::new(kind, self.recorder.entries()));
+        if let Some(end) = &self.failed {
+            return Err(CommError::new(end.failure(), self.recorder.entries()));
         }
         self.recorder.start(call);
         self.next_seq += 1;
@@ -424,12 +429,17 @@ impl Comm {
     fn fail(&mut self, kind: CommErrorKind) -> CommError {
         self.recorder.finish(Outcome::Failed);
         self.failed = Some(match &kind {
-            CommErrorKind::PeerLost { rank, .. } => (*rank, kind.to_string()),
-            CommErrorKind::Aborted { by, why } => (*by, why.clone()),
+            CommErrorKind::PeerLost { rank, .. } => {
+                End::new(Cause::Aborted, *rank, kind.to_string())
+            }
+            CommErrorKind::Aborted { by, class, why } => End {
+                exit_code: class.map(Class::exit_code),
+                ..End::new(Cause::Aborted, *by, why)
+            },
             kind => {
-                let (by, why) = (Some(self.rank()), kind.to_string());
-                self.backend.abort(by, &why);
-                (by, why)
+                let end = End::new(Cause::Aborted, Some(self.rank()), kind.to_string());
+                self.backend.abort(&end);
+                end
             }
         });
         CommError::new(kind, self.recorder.entries())

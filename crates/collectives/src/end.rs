@@ -4,6 +4,7 @@
 use crate::error::{CommErrorKind, rank_name};
 use crate::op::Call;
 use serde::{Deserialize, Serialize};
+use shardgraph_error::Class;
 
 /// End of a rank, after which a world can complete no further operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,8 @@ pub(crate) struct End {
     /// After leaving: the number of operations that the rank had completed. After a mismatch: the
     /// number of that operation, in which every rank can see both sides.
     pub(crate) seq: Option<u64>,
+    /// Exit code of the failure's class, if the rank announced one.
+    pub(crate) exit_code: Option<u8>,
     /// The event there, as text.
     #[serde(serialize_with = "crate::codec::short_text")]
     pub(crate) why: String,
@@ -38,6 +41,7 @@ impl End {
             cause,
             rank,
             seq: None,
+            exit_code: None,
             why: why.into(),
         }
     }
@@ -54,7 +58,7 @@ impl End {
     pub(crate) fn error(&self, call: &Call) -> CommErrorKind {
         let why = self.why.clone();
         match self.cause {
-            Cause::Aborted => CommErrorKind::Aborted { by: self.rank, why },
+            Cause::Aborted => self.aborted(why),
             _ => CommErrorKind::PeerLost {
                 rank: self.rank,
                 op: call.op,
@@ -70,7 +74,15 @@ impl End {
             Cause::Aborted => self.why.clone(),
             _ => format!("{} was lost ({})", rank_name(self.rank), self.why),
         };
-        CommErrorKind::Aborted { by: self.rank, why }
+        self.aborted(why)
+    }
+
+    fn aborted(&self, why: String) -> CommErrorKind {
+        CommErrorKind::Aborted {
+            by: self.rank,
+            class: self.exit_code.and_then(Class::from_exit_code),
+            why,
+        }
     }
 
     /// The same end as seen by a group of the ranks, where each has the number of its position.

@@ -82,6 +82,8 @@ pub enum CommErrorKind {
     Aborted {
         /// The rank where it began; `None` if it is none of this communicator's ranks.
         by: Option<u32>,
+        /// Class of the failure there, if that rank announced one ([`Comm::abort_as`](crate::Comm::abort_as)).
+        class: Option<Class>,
         /// The first error, as text.
         why: String,
     },
@@ -139,12 +141,13 @@ pub enum CommErrorKind {
 
 impl CommErrorKind {
     /// Class of the failure, by the remedy: correct the launch, install a library, or look for a
-    /// lost rank.
+    /// lost rank; after an abort, the class that the rank announced.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
             CommErrorKind::Launch { .. } => Class::Input,
             CommErrorKind::MissingLibrary { .. } => Class::MissingDevice,
+            CommErrorKind::Aborted { class, .. } => class.unwrap_or(Class::LostRank),
             _ => Class::LostRank,
         }
     }

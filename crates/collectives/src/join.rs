@@ -4,7 +4,7 @@
 //! ```text
 //! process                                   rank 0
 //!    | -- Hello { job, version, rank, Join } --> | PendingPeers
-//!    |                                           | compares (Misfit)
+//!    |                                           | compares (JoinMismatch)
 //!    | <- JoinResponse::{Accepted, Refused} ---- | at once (mailboxes), or when all have come (a communicator)
 //!    | -- Hello { Data | Control | Mailbox } --> another rank, at the address that the response names
 //! ```

@@ -1,6 +1,7 @@
 //! A world of one rank: every operation is a plain copy, without locks and without waits.
 
 use crate::backend::{Backend, Shared};
+use crate::end::End;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, Slice, SliceMut};
 use crate::timeout::Timeout;
@@ -49,7 +50,7 @@ impl Backend for Solo {
         Ok(Box::new(Solo))
     }
 
-    fn abort(&mut self, _by: Option<u32>, _why: &str) {}
+    fn abort(&mut self, _end: &End) {}
 }
 
 /// Copies between buffers whose types and lengths have been checked to be equal.

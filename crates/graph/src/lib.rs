@@ -3,6 +3,16 @@
 //! A file becomes a graph through [`read_graph`], or flows edge by edge into any [`EdgeSink`] through [`stream_graph`];
 //! [`generate`] makes random graphs of known models, [`builtin`] holds a few classics, [`write_graph`] writes what was read.
 //!
+//! ```text
+//! file, bytes ── Format, ReadOptions ── stream_graph ──> EdgeSink         numbered nodes, edge by edge
+//!                                    ── stream_named ──> NamedEdgeSink    labels as they are written
+//!                                    ── read_graph ────> Import { Graph, Labels, ImportReport }
+//! generate, builtin, Graph::from_edges ───────────────> Graph
+//! GraphBuilder (an EdgeSink) ── Built ──> Graph           sorted neighbour lists, each edge from both ends
+//! Graph ── WriteOptions ── write_graph ──> file, WriteReport
+//! Error { ErrorKind, SourcePos }                          file, line and reason
+//! ```
+//!
 //! ```
 //! use shardgraph_graph::{Format, ReadOptions, read_bytes};
 //!

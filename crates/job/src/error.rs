@@ -154,10 +154,11 @@ impl Error {
     }
 }
 
-/// Class of a failed collective operation that no rank explains.
-fn class_of_comm(error: &CommError) -> Class {
+/// Class of a failed collective operation: that of the rank which ended the world, if it announced one.
+pub fn class_of_comm(error: &CommError) -> Class {
     match error.kind() {
         CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Class::NoAnswer,
+        CommErrorKind::Aborted { class, .. } => class.unwrap_or(Class::LostRank),
         _ => Class::LostRank,
     }
 }
@@ -191,33 +192,6 @@ pub trait JobError: std::error::Error + From<Error> {
 
     /// The failed collective operation, where that is the cause.
     fn comm_error(&self) -> Option<&CommError>;
-
-    /// Text with which this rank aborts its world: the class in words, then the message.
-    fn reason(&self) -> String {
-        format!("{}: {self}", words(JobError::class(self)))
-    }
-}
-
-/// A class in the words of [`JobError::reason`].
-fn words(class: Class) -> &'static str {
-    match class {
-        Class::Input => "input or output",
-        Class::MissingDevice => "missing device",
-        Class::LostRank => "lost rank",
-        Class::NoAnswer => "no answer",
-    }
-}
-
-/// Class of the failure that another rank announced by [`JobError::reason`], if it did.
-pub fn announced_class(why: &str) -> Option<Class> {
-    let classes = [
-        Class::Input,
-        Class::MissingDevice,
-        Class::LostRank,
-        Class::NoAnswer,
-    ];
-    let (found, _) = why.split_once(": ")?;
-    classes.into_iter().find(|class| words(*class) == found)
 }
 
 impl JobError for Error {

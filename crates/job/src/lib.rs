@@ -33,7 +33,7 @@ mod world;
 mod tests;
 
 pub use checkpoint::Checkpoint;
-pub use error::{Error, JobError, announced_class};
+pub use error::{Error, JobError, class_of_comm};
 pub use events::{Scalar, read_scalars};
 pub use folder::Folder;
 pub use manifest::N_KEPT;

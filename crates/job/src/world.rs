@@ -182,7 +182,8 @@ impl<'c> Ranks<'c> {
                 return Error::Comm(cause).into();
             }
             if self.comm.failure().is_none() {
-                self.comm.abort(&error.reason());
+                self.comm
+                    .abort_as(JobError::class(&error), &error.to_string());
             }
             error
         })

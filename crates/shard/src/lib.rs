@@ -6,6 +6,14 @@
 //! [`block_rows`]); and each rank holds one [`CsrShard`] or [`BitShard`], or the [`BlockShard`] that a [`Communication`] other than the
 //! all-gather asks for.
 //!
+//! ```text
+//! edges ── AdjacencyBuilder ──> Adjacency (Storage: lists or bits) <── Graph
+//! Partition ── range(rank) ──> CsrShard | BitShard         the rows of one rank, all columns
+//! Communication (gather, halo, grid, paper)
+//!   └─ BlockShard ── BlockEntries                          the rows and columns of one rank
+//!        └─ ExchangePlan                                   which rows go to which rank, and when
+//! ```
+//!
 //! Bytes per stored entry: a list shard takes 4 (the column id) plus 8 per row, and 4 more when edges have weights; a bit
 //! matrix takes N/8 per row over all ranks, whatever the density. Triples of 64-bit row, 64-bit column and a 32-bit value
 //! take 20.

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use shardgraph_collectives::{CommError, CommErrorKind};
+use shardgraph_collectives::CommError;
 use shardgraph_error::Class;
-use shardgraph_job::{JobError, announced_class};
+use shardgraph_job::{JobError, class_of_comm};
 use shardgraph_layers::autodiff;
 
 /// An error of this crate.
@@ -70,13 +70,7 @@ impl Error {
     /// Where another rank has ended the job for a reason of its own, it is the class of that rank's failure.
     pub fn class(&self) -> Class {
         if let Some(error) = self.comm_error() {
-            return match error.kind() {
-                CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Class::NoAnswer,
-                CommErrorKind::Aborted { why, .. } => {
-                    announced_class(why).unwrap_or(Class::LostRank)
-                }
-                _ => Class::LostRank,
-            };
+            return class_of_comm(error);
         }
         match &self.kind {
             ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Class::Input,

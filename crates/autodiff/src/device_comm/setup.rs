@@ -2,7 +2,7 @@
 
 use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::Device;
-use shardgraph_device::nccl::{Library, Probe, Seat, UniqueId};
+use shardgraph_device::nccl::{Library, Member, Probe, UniqueId};
 
 use crate::Error;
 
@@ -39,13 +39,13 @@ pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Timeout) -> Resul
     fits.map_err(|error| Error::Setup(error.to_string()))?;
     let own = own_device(device, comm)?;
     let id = agree(library, comm, deadline)?;
-    let seat = Seat {
+    let member = Member {
         rank: comm.rank(),
         size: comm.size(),
     };
     let watch = comm.watch();
     let probe = Probe::new(move || Some(watch.failure()?.kind().to_string()));
-    Ok(own.join(library, id, seat, deadline.duration(), probe)?)
+    Ok(own.join(library, id, member, deadline.duration(), probe)?)
 }
 
 /// Ends the device's part of its group in order, once its results have come; nothing for a device without one.

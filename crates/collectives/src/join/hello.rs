@@ -68,7 +68,7 @@ pub(crate) enum WorldKind {
 
 /// Reason for which a process cannot be one of these ranks.
 #[derive(Debug)]
-pub(crate) enum Misfit {
+pub(crate) enum JoinMismatch {
     /// It belongs elsewhere, and changes nothing here.
     OtherJob(String),
     /// It was meant to be one of them.
@@ -102,27 +102,27 @@ impl Hello {
         codec::decode(body).filter(|hello: &Hello| hello.magic == MAGIC)
     }
 
-    /// The misfit of the process that says `theirs` with this one's world, if there is one.
-    pub(crate) fn misfit(config: &TcpConfig, theirs: &Hello) -> Option<Misfit> {
+    /// The mismatch of the process that says `theirs` with this one's world, if there is one.
+    pub(crate) fn mismatch(config: &TcpConfig, theirs: &Hello) -> Option<JoinMismatch> {
         let (rank, size) = (theirs.rank, config.size);
         if theirs.job != config.job {
-            return Some(Misfit::OtherJob(format!(
+            return Some(JoinMismatch::OtherJob(format!(
                 "rank 0 at this address belongs to job `{}`, this process to job `{}`: give each job an address and port of its own",
                 config.job, theirs.job
             )));
         }
         if (theirs.protocol, &theirs.version) != (PROTOCOL, &config.version) {
-            return Some(Misfit::SameJob(format!(
+            return Some(JoinMismatch::SameJob(format!(
                 "rank 0 runs version {} (protocol {PROTOCOL}), rank {rank} version {} (protocol {}): start the same program everywhere",
                 config.version, theirs.version, theirs.protocol
             )));
         }
         if theirs.nonce.is_some() && config.secret.is_none() {
             let why = "rank 0 has no secret: give all ranks the same SHARDGRAPH_SECRET, or none";
-            return Some(Misfit::SameJob(why.to_string()));
+            return Some(JoinMismatch::SameJob(why.to_string()));
         }
         (theirs.size != size || rank == 0 || rank >= size).then(|| {
-            Misfit::SameJob(format!(
+            JoinMismatch::SameJob(format!(
                 "a process says that it is rank {rank} of {} ranks, rank 0 counts {size} ranks: give each process a number of its own from 1 to {}",
                 theirs.size,
                 size - 1

@@ -3,7 +3,7 @@
 use super::event::Member;
 use super::hub::Hub;
 use crate::join::decline;
-use crate::join::hello::{Hello, Misfit, PROTOCOL, Purpose, WorldKind};
+use crate::join::hello::{Hello, JoinMismatch, PROTOCOL, Purpose, WorldKind};
 use crate::join::response::{JoinResponse, NO_GENERATION, Peer};
 use crate::timeout::{Expiry, Timeout};
 use std::io::ErrorKind;
@@ -82,7 +82,7 @@ impl Admission {
         };
         // A process that cannot be told sees its connection close.
         let refuse = |what: String| drop(JoinResponse::refused(what).send(&stream));
-        if let Some(why) = misfit(hub, hello, kind) {
+        if let Some(why) = mismatch(hub, hello, kind) {
             return refuse(why);
         }
         let returning: Vec<Peer> = self.returning.iter().map(Returning::peer).collect();
@@ -139,10 +139,10 @@ impl Admission {
 }
 
 /// Why rank 0 refuses a process, if it does. Its owner hears of one that was meant to be a rank.
-fn misfit(hub: &Hub, hello: &Hello, kind: WorldKind) -> Option<String> {
-    match Hello::misfit(&hub.config, hello) {
-        Some(Misfit::OtherJob(why)) => Some(why),
-        Some(Misfit::SameJob(why)) => {
+fn mismatch(hub: &Hub, hello: &Hello, kind: WorldKind) -> Option<String> {
+    match Hello::mismatch(&hub.config, hello) {
+        Some(JoinMismatch::OtherJob(why)) => Some(why),
+        Some(JoinMismatch::SameJob(why)) => {
             if is_of_this_job(hub, hello) {
                 hub.rejected(hello.rank, why.clone());
             }

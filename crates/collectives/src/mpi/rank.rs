@@ -128,8 +128,12 @@ impl Backend for Rank {
         self.algorithm = algorithm;
     }
 
-    fn abort(&mut self, _by: Option<u32>, why: &str) {
-        self.say_end(End::new(Cause::Aborted, Some(self.session.own()), why));
+    fn abort(&mut self, end: &End) {
+        let rank = Some(self.session.own());
+        self.say_end(End {
+            rank,
+            ..end.clone()
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use crate::join::address::reachable;
 use crate::join::attempt::{POLL_PAUSE, join_rank_0};
 use crate::join::config::TcpConfig;
 use crate::join::decline;
-use crate::join::hello::{Hello, Misfit, Purpose, WorldKind};
+use crate::join::hello::{Hello, JoinMismatch, Purpose, WorldKind};
 use crate::join::pending::PendingPeers;
 use crate::join::response::{Accepted, JoinResponse, Peer, Refusal};
 use crate::timeout::Expiry;
@@ -31,7 +31,7 @@ pub(super) struct Gathered {
 }
 
 /// A process that has come to rank 0.
-struct Guest {
+struct Arrival {
     stream: TcpStream,
     address: SocketAddr,
 }
@@ -40,15 +40,15 @@ struct Guest {
 pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered, CommErrorKind> {
     let own_address = listener.local_addr().map_err(refused)?;
     let pending = PendingPeers::new(listener, config.secret.clone()).map_err(refused)?;
-    let mut guests: Vec<Option<Guest>> = Vec::new();
-    guests.resize_with(config.size as usize, || None);
-    let outcome = wait_for_all(config, &pending, &mut guests);
+    let mut arrivals: Vec<Option<Arrival>> = Vec::new();
+    arrivals.resize_with(config.size as usize, || None);
+    let outcome = wait_for_all(config, &pending, &mut arrivals);
     let world = RandomState::new().hash_one(config.size);
-    let peers = (0u32..).zip(&guests).filter_map(|(rank, guest)| {
+    let peers = (0u32..).zip(&arrivals).filter_map(|(rank, arrival)| {
         Some(Peer {
             rank,
             generation: 0,
-            address: guest.as_ref()?.address,
+            address: arrival.as_ref()?.address,
         })
     });
     let peers: Vec<Peer> = peers.collect();
@@ -60,12 +60,12 @@ pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered
         }),
         Err(refusal) => JoinResponse::Refused(refusal.clone()),
     };
-    for guest in guests.iter().flatten() {
+    for arrival in arrivals.iter().flatten() {
         // One that cannot be told sees the connection close.
-        let _ = response.send(&guest.stream);
+        let _ = response.send(&arrival.stream);
     }
     if let Err(refusal @ (Refusal::Lost(_) | Refusal::Launch(_))) = &outcome {
-        tell_late(config, &pending, &guests, refusal);
+        tell_late(config, &pending, &arrivals, refusal);
     }
     outcome.map_err(|refusal| refusal.error(config.timeout.duration()))?;
     let addresses = std::iter::once(own_address).chain(peers.iter().map(|peer| peer.address));
@@ -75,9 +75,9 @@ pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered
             pending: Arc::new(pending),
             addresses: addresses.collect(),
         },
-        controls: guests
+        controls: arrivals
             .into_iter()
-            .map(|guest| guest.map(|guest| guest.stream))
+            .map(|arrival| arrival.map(|arrival| arrival.stream))
             .collect(),
     })
 }
@@ -85,7 +85,7 @@ pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered
 fn wait_for_all(
     config: &TcpConfig,
     pending: &PendingPeers,
-    guests: &mut [Option<Guest>],
+    arrivals: &mut [Option<Arrival>],
 ) -> Result<(), Refusal> {
     let joins = |hello: &Hello| {
         matches!(
@@ -96,14 +96,17 @@ fn wait_for_all(
     let expiry = Expiry::of(config.timeout);
     loop {
         while let Some((hello, stream)) = pending.take(joins) {
-            admit(config, &hello, stream, guests)?;
+            admit(config, &hello, stream, arrivals)?;
         }
-        for (rank, guest) in (0u32..).zip(guests.iter()) {
-            if guest.as_ref().is_some_and(|guest| has_ended(&guest.stream)) {
+        for (rank, arrival) in (0u32..).zip(arrivals.iter()) {
+            if arrival
+                .as_ref()
+                .is_some_and(|arrival| has_ended(&arrival.stream))
+            {
                 return Err(Refusal::Lost(rank));
             }
         }
-        let missing = (1..config.size).filter(|&rank| guests[rank as usize].is_none());
+        let missing = (1..config.size).filter(|&rank| arrivals[rank as usize].is_none());
         let missing: Vec<u32> = missing.collect();
         if missing.is_empty() {
             return Ok(());
@@ -120,16 +123,16 @@ fn wait_for_all(
 fn tell_late(
     config: &TcpConfig,
     pending: &PendingPeers,
-    guests: &[Option<Guest>],
+    arrivals: &[Option<Arrival>],
     refusal: &Refusal,
 ) {
     let response = JoinResponse::Refused(refusal.clone());
-    let mut has_heard: Vec<bool> = guests.iter().map(Option::is_some).collect();
+    let mut has_heard: Vec<bool> = arrivals.iter().map(Option::is_some).collect();
     has_heard[0] = true;
     let expiry = Expiry::of(config.timeout).within(LATE_GRACE);
     while has_heard.contains(&false) && expiry.left().is_some() {
         while let Some((hello, stream)) = pending.take(|_| true) {
-            if Hello::misfit(config, &hello).is_none() {
+            if Hello::mismatch(config, &hello).is_none() {
                 has_heard[hello.rank as usize] |= response.send(&stream).is_ok();
             }
         }
@@ -143,15 +146,15 @@ fn admit(
     config: &TcpConfig,
     hello: &Hello,
     stream: TcpStream,
-    guests: &mut [Option<Guest>],
+    arrivals: &mut [Option<Arrival>],
 ) -> Result<(), Refusal> {
     let refuse = |what: String| {
         // One that cannot be told sees the connection close.
         let _ = JoinResponse::refused(what.clone()).send(&stream);
         what
     };
-    let misfit = Hello::misfit(config, hello);
-    if let Some(Misfit::OtherJob(what)) = misfit {
+    let mismatch = Hello::mismatch(config, hello);
+    if let Some(JoinMismatch::OtherJob(what)) = mismatch {
         refuse(what);
         return Ok(());
     }
@@ -163,13 +166,13 @@ fn admit(
         refuse("the ranks at this address are no mailboxes: start the same command".to_string());
         return Ok(());
     };
-    if let Some(Misfit::SameJob(what)) = misfit {
+    if let Some(JoinMismatch::SameJob(what)) = mismatch {
         return Err(Refusal::Launch(refuse(what)));
     }
     let Ok(peer) = stream.peer_addr() else {
         return Ok(()); // it has ended already
     };
-    let slot = &mut guests[hello.rank as usize];
+    let slot = &mut arrivals[hello.rank as usize];
     if let Some(first) = slot {
         return Err(Refusal::Launch(refuse(format!(
             "two processes say that they are rank {} (one at {}, one at {}): give each process its own number",
@@ -178,7 +181,7 @@ fn admit(
             peer.ip()
         ))));
     }
-    *slot = Some(Guest {
+    *slot = Some(Arrival {
         stream,
         address: SocketAddr::new(peer.ip(), port),
     });

@@ -133,6 +133,7 @@ impl Links {
             Blocked::Here(missing) => step.context.timeout(missing),
             Blocked::Elsewhere(ranks) => CommErrorKind::Aborted {
                 by: None,
+                class: None,
                 why: format!(
                     "{} timed out after {:?}: ranks that it needs wait for ranks {ranks:?} of all, which did not arrive",
                     step.context.call,

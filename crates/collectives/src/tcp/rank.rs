@@ -12,7 +12,7 @@ use crate::algorithm::Algorithm;
 use crate::backend::{Backend, Shared, group_id};
 use crate::codec::{CALL_LEN, put_call};
 use crate::element::Element;
-use crate::end::{Cause, End};
+use crate::end::End;
 use crate::error::{CommErrorKind, refused};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::operations::{Context, Counts, Done, ExchangeCounts, Operations, dispatch};
@@ -126,10 +126,10 @@ impl Backend for Rank {
         Some(look(&self.links.world))
     }
 
-    fn abort(&mut self, by: Option<u32>, why: &str) {
+    fn abort(&mut self, end: &End) {
         self.links.world.tell(&End {
             seq: self.mismatch,
-            ..End::new(Cause::Aborted, by, why)
+            ..end.clone()
         });
     }
 }

@@ -94,8 +94,8 @@ impl Backend for Rank {
         Some(Arc::new(move || world.upgrade()?.failure()))
     }
 
-    fn abort(&mut self, by: Option<u32>, why: &str) {
-        self.world.end(&End::new(Cause::Aborted, by, why));
+    fn abort(&mut self, end: &End) {
+        self.world.end(end);
     }
 }
 

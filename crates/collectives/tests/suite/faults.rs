@@ -6,6 +6,7 @@ use crate::world::{all_reduce, outcomes, patient, short, unhurried};
 use shardgraph_collectives::{
     Call, Comm, CommError, CommErrorKind, DataType, Op, OpKind, Outcome, Timeout, threads,
 };
+use shardgraph_error::Class;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -173,7 +174,9 @@ fn a_rank_that_does_not_come_is_named() {
                     assert_eq!((*after, missing), (unhurried().duration(), &vec![late]));
                     n_timed_out += 1;
                 }
-                Err(CommErrorKind::Aborted { by: Some(by), why }) => {
+                Err(CommErrorKind::Aborted {
+                    by: Some(by), why, ..
+                }) => {
                     assert!(*by < late && why.contains("timed out"), "{why}");
                 }
                 other => panic!("{other:?}"),
@@ -207,15 +210,21 @@ fn abort_reaches_waiting_and_coming_ranks() {
         let outcomes = outcomes(n_ranks, |mut comm| {
             comm.run(Op::Barrier, patient())?;
             if comm.rank() == 0 {
-                comm.abort("no such root: root is 5");
+                comm.abort_as(Class::Input, "no such root: root is 5");
             }
             comm.run(Op::Barrier, patient())
         });
         for outcome in outcomes {
-            let Err(CommErrorKind::Aborted { by: Some(0), why }) = outcome else {
+            let Err(CommErrorKind::Aborted {
+                by: Some(0),
+                class,
+                why,
+            }) = outcome
+            else {
                 panic!("{outcome:?}")
             };
             assert!(why.contains("root is 5"), "{why}");
+            assert_eq!(class, Some(Class::Input));
         }
     }
 }

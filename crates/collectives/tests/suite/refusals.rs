@@ -119,7 +119,9 @@ fn check_refusal(form: impl Fn(&mut Comm) -> Result<(), CommError> + Sync, words
             Err(CommErrorKind::Argument { seq: 0, what, .. }) => {
                 assert!(rank == 1 && what.contains(words), "{what}");
             }
-            Err(CommErrorKind::Aborted { by: Some(1), why }) => {
+            Err(CommErrorKind::Aborted {
+                by: Some(1), why, ..
+            }) => {
                 assert!(rank != 1 && why.contains(words), "{why}");
             }
             other => panic!("{other:?}"),
@@ -154,7 +156,10 @@ fn a_failed_communicator_refuses_everything() {
         comm.split(0, 0, Timeout::default()).map(drop).unwrap_err(),
     ];
     for error in refused {
-        let CommErrorKind::Aborted { by: Some(0), why } = error.kind() else {
+        let CommErrorKind::Aborted {
+            by: Some(0), why, ..
+        } = error.kind()
+        else {
             panic!("{error}")
         };
         assert!(why.contains("root is 1"));

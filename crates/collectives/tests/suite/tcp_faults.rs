@@ -7,6 +7,7 @@ use crate::world::{all_reduce, patient, unhurried};
 use shardgraph_collectives::{
     Comm, CommError, CommErrorKind, Op, OpKind, Outcome, Reduction, Timeout, tcp, threads,
 };
+use shardgraph_error::Class;
 use std::time::Duration;
 
 /// What each rank's operation returned; no rank may panic.
@@ -148,7 +149,9 @@ fn a_rank_that_does_not_come_is_named() {
                     assert_eq!((*after, missing), (unhurried().duration(), &vec![late]));
                     n_timed_out += 1;
                 }
-                Err(CommErrorKind::Aborted { by: Some(by), why }) => {
+                Err(CommErrorKind::Aborted {
+                    by: Some(by), why, ..
+                }) => {
                     assert!(*by < late && why.contains("timed out"), "{why}");
                 }
                 other => panic!("{other:?}"),
@@ -192,16 +195,22 @@ fn abort_reaches_waiting_and_coming_ranks() {
         let outcomes = outcomes(n_ranks, |mut comm| {
             comm.run(Op::Barrier, patient())?;
             if comm.rank() == 0 {
-                comm.abort("no such root: root is 5");
+                comm.abort_as(Class::Input, "no such root: root is 5");
             }
             comm.run(Op::Barrier, patient())?;
             comm.run(Op::Barrier, patient())
         });
         for outcome in outcomes {
-            let Err(CommErrorKind::Aborted { by: Some(0), why }) = outcome else {
+            let Err(CommErrorKind::Aborted {
+                by: Some(0),
+                class,
+                why,
+            }) = outcome
+            else {
                 panic!("{outcome:?}")
             };
             assert!(why.contains("root is 5"), "{why}");
+            assert_eq!(class, Some(Class::Input));
         }
     }
 }
@@ -217,7 +226,10 @@ fn a_wrong_argument_ends_the_wait_of_the_others() {
     });
     assert!(matches!(outcomes[1], Err(CommErrorKind::Argument { .. })));
     for rank in [0, 2] {
-        let Err(CommErrorKind::Aborted { by: Some(1), why }) = &outcomes[rank] else {
+        let Err(CommErrorKind::Aborted {
+            by: Some(1), why, ..
+        }) = &outcomes[rank]
+        else {
             panic!("{outcomes:?}")
         };
         assert!(why.contains("root is 3"), "{why}");

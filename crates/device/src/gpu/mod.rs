@@ -120,12 +120,12 @@ impl Gpu {
         &self,
         library: &nccl::Library,
         id: nccl::UniqueId,
-        seat: nccl::Seat,
+        member: nccl::Member,
         deadline: Duration,
         probe: nccl::Probe,
     ) -> Result<Self, Error> {
         let alone = Self::alone(Arc::clone(&self.driver));
-        let group = nccl::Group::join(library, &alone, id, seat, deadline, probe)?;
+        let group = nccl::Group::join(library, &alone, id, member, deadline, probe)?;
         Ok(Self {
             group: Some(Arc::new(group)),
             ..self.beside(alone.driver)

@@ -3,14 +3,14 @@
 use gemm_common::Parallelism;
 use shardgraph_device::MatMul;
 
-use super::microkernel::{Finish, Strips};
+use super::microkernel::{Epilogue, Strips};
 use crate::functions::relu_of;
 use crate::simd::arch;
 
 /// `out = op(a) * op(b)`; an empty inner dimension gives zeros.
 pub(crate) fn product_on_host(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
     if Strips::takes(shape) {
-        strips(shape, a, b, Finish::Nothing, out);
+        strips(shape, a, b, Epilogue::Nothing, out);
     } else {
         large_product(shape, a, b, out);
     }
@@ -29,19 +29,19 @@ pub(super) fn linear_on_host(
         large_product(shape, x, w, out);
         return add_row(row, relu, out);
     }
-    let finish = match relu {
-        true => Finish::AddRelu(row),
-        false => Finish::Add(row),
+    let epilogue = match relu {
+        true => Epilogue::AddRelu(row),
+        false => Epilogue::Add(row),
     };
-    strips(shape, x, w, finish, out);
+    strips(shape, x, w, epilogue, out);
 }
 
-fn strips(shape: MatMul, a: &[f32], b: &[f32], finish: Finish<'_>, out: &mut [f32]) {
+fn strips(shape: MatMul, a: &[f32], b: &[f32], epilogue: Epilogue<'_>, out: &mut [f32]) {
     arch().dispatch(Strips {
         shape,
         a,
         b,
-        finish,
+        epilogue,
         out,
     });
 }
@@ -258,16 +258,20 @@ mod tests {
         };
         for shape in shapes().filter(few) {
             let row = numbers(shape.cols, 5);
-            for finish in [Finish::Nothing, Finish::Add(&row), Finish::AddRelu(&row)] {
-                check_vectors(Scalar, shape, finish);
-                check_vectors(Scalar128b, shape, finish);
-                check_vectors(Scalar256b, shape, finish);
-                check_vectors(Scalar512b, shape, finish);
+            for epilogue in [
+                Epilogue::Nothing,
+                Epilogue::Add(&row),
+                Epilogue::AddRelu(&row),
+            ] {
+                check_vectors(Scalar, shape, epilogue);
+                check_vectors(Scalar128b, shape, epilogue);
+                check_vectors(Scalar256b, shape, epilogue);
+                check_vectors(Scalar512b, shape, epilogue);
             }
         }
     }
 
-    fn check_vectors<S: Simd>(simd: S, shape: MatMul, finish: Finish<'_>) {
+    fn check_vectors<S: Simd>(simd: S, shape: MatMul, epilogue: Epilogue<'_>) {
         let MatMul {
             rows, inner, cols, ..
         } = shape;
@@ -278,7 +282,7 @@ mod tests {
             shape,
             a: a.get(),
             b: b.get(),
-            finish,
+            epilogue,
             out: out.get(),
         };
         strips.with_simd(simd);
@@ -286,10 +290,10 @@ mod tests {
             let at = |k| (i / cols, k, i % cols);
             let terms = (0..inner).map(|k| element(shape, (a.get(), b.get()), at(k)));
             let sum: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
-            let want = match finish {
-                Finish::Nothing => sum,
-                Finish::Add(row) => sum + f64::from(row[i % cols]),
-                Finish::AddRelu(row) => (sum + f64::from(row[i % cols])).max(0.0),
+            let want = match epilogue {
+                Epilogue::Nothing => sum,
+                Epilogue::Add(row) => sum + f64::from(row[i % cols]),
+                Epilogue::AddRelu(row) => (sum + f64::from(row[i % cols])).max(0.0),
             };
             let is_near = (f64::from(got) - want).abs() < 1e-4;
             assert!(is_near, "{} lanes, {shape:?} {i}", S::F32_LANES);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulp::{MemMask, Simd, WithSimd};
 use shardgraph_device::MatMul;
 
-/// `out = op(a) * op(b)`, then what `finish` says, for matrices with elements.
+/// `out = op(a) * op(b)`, then what `epilogue` says, for matrices with elements.
 ///
 /// Each element is one sum in ascending order of the inner index; of three terms or more in fused steps where the
 /// processor has them, as large products do it. Its bits depend on its row and its column alone, not on the number of others.
@@ -16,13 +16,13 @@ pub(super) struct Strips<'a> {
     pub(super) shape: MatMul,
     pub(super) a: &'a [f32],
     pub(super) b: &'a [f32],
-    pub(super) finish: Finish<'a>,
+    pub(super) epilogue: Epilogue<'a>,
     pub(super) out: &'a mut [f32],
 }
 
 /// What becomes of a sum before it is written.
 #[derive(Clone, Copy)]
-pub(super) enum Finish<'a> {
+pub(super) enum Epilogue<'a> {
     Nothing,
     /// The column's element of this row is added.
     Add(&'a [f32]),
@@ -85,7 +85,7 @@ impl WithSimd for Strips<'_> {
         assert_eq!(self.a.len(), rows * inner, "a has rows * inner elements");
         assert_eq!(self.b.len(), inner * cols, "b has inner * cols elements");
         assert_eq!(self.out.len(), rows * cols, "out has rows * cols elements");
-        if let Finish::Add(row) | Finish::AddRelu(row) = self.finish {
+        if let Epilogue::Add(row) | Epilogue::AddRelu(row) = self.epilogue {
             assert_eq!(row.len(), cols, "the row has cols elements");
         }
         let (a_row, a_step) = match self.shape.transpose_a {
@@ -103,7 +103,7 @@ impl WithSimd for Strips<'_> {
             b_step: if self.shape.transpose_b { inner } else { cols },
             is_b_turned: self.shape.transpose_b,
             is_b_copied: !self.shape.transpose_b && cols >= COPIED_FROM.0 && rows >= COPIED_FROM.1,
-            finish: self.finish,
+            epilogue: self.epilogue,
             out: self.out.as_mut_ptr(),
             is_out_turned: false,
         };
@@ -126,7 +126,7 @@ struct Job<'a> {
     b_step: usize,
     is_b_turned: bool,
     is_b_copied: bool,
-    finish: Finish<'a>,
+    epilogue: Epilogue<'a>,
     out: *mut f32,
     is_out_turned: bool,
 }
@@ -156,7 +156,7 @@ impl Job<'_> {
         let has_columns_of_a = self.a_row == 1 && self.rows >= S::F32_LANES;
         // SAFETY: the caller's promise; a flipped job has the same places, and each strip is inside of the columns.
         unsafe {
-            if is_narrow && has_columns_of_a && matches!(self.finish, Finish::Nothing) {
+            if is_narrow && has_columns_of_a && matches!(self.epilogue, Epilogue::Nothing) {
                 self.flipped().run_wide(simd, &mut packed);
             } else if is_narrow {
                 let columns = Columns { first: 0, last: 0 };
@@ -425,10 +425,10 @@ impl Job<'_> {
         mut sums: [[S::f32s; V]; R],
         columns: Columns,
     ) -> [[S::f32s; V]; R] {
-        let (row, relu) = match self.finish {
-            Finish::Nothing => return sums,
-            Finish::Add(row) => (row, false),
-            Finish::AddRelu(row) => (row, true),
+        let (row, relu) = match self.epilogue {
+            Epilogue::Nothing => return sums,
+            Epilogue::Add(row) => (row, false),
+            Epilogue::AddRelu(row) => (row, true),
         };
         let zero = simd.splat_f32s(0.0);
         for v in 0..V {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::Seat;
+use super::Member;
 use super::call::Call;
 use super::library::{Config, Functions, Library, RawComm, UniqueId};
 use super::wait::{Probe, Stop, Wait};
@@ -42,7 +42,7 @@ pub struct Group {
     pub(super) library: Library,
     /// The stream of all operations; without a group of its own.
     pub(super) gpu: Gpu,
-    pub(super) seat: Seat,
+    pub(super) member: Member,
     probe: Probe,
     state: Mutex<State>,
 }
@@ -80,7 +80,7 @@ unsafe impl Send for Handle {}
 
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seat { rank, size } = self.seat;
+        let Member { rank, size } = self.member;
         write!(f, "rank {rank} of {size}, {:?}", self.library)
     }
 }
@@ -91,11 +91,11 @@ impl Group {
         library: &Library,
         gpu: &Gpu,
         id: UniqueId,
-        seat: Seat,
+        member: Member,
         deadline: Duration,
         probe: Probe,
     ) -> Result<Self, Error> {
-        let Seat { rank, size } = seat;
+        let Member { rank, size } = member;
         library.check_device(gpu.kind())?;
         let [rank_int, size_int] = [rank, size].map(|n| c_int::try_from(n).unwrap_or(-1));
         if rank >= size || size_int < 0 {
@@ -116,7 +116,7 @@ impl Group {
         let group = Self {
             library: library.clone(),
             gpu: gpu.clone(),
-            seat,
+            member,
             probe,
             state: Mutex::new(State {
                 comm: (!comm.is_null()).then_some(Handle(comm)),
@@ -135,12 +135,12 @@ impl Group {
 
     /// This rank's number.
     pub fn rank(&self) -> u32 {
-        self.seat.rank
+        self.member.rank
     }
 
     /// The number of ranks.
     pub fn size(&self) -> u32 {
-        self.seat.size
+        self.member.size
     }
 
     /// Ends the group in order: waits for this rank's operations, then until all ranks have come here.

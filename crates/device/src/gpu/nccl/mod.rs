@@ -7,14 +7,14 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use shardgraph_device::nccl::{Library, Probe, Seat};
+//! use shardgraph_device::nccl::{Library, Probe, Member};
 //! use shardgraph_device::{Device, DeviceKind};
 //!
 //! let deadline = Duration::from_secs(60);
 //! let library = Library::open(None)?;
 //! let id = library.unique_id()?; // on one rank, and sent to the others
-//! let (device, seat) = (Device::open(DeviceKind::Cuda(0))?, Seat { rank: 0, size: 1 });
-//! let device = device.join(&library, id, seat, deadline, Probe::default())?;
+//! let (device, member) = (Device::open(DeviceKind::Cuda(0))?, Member { rank: 0, size: 1 });
+//! let device = device.join(&library, id, member, deadline, Probe::default())?;
 //! let group = device.group().expect("it has joined one");
 //! let own = device.upload(&[1.0, 2.0])?;
 //! let sum = group.all_reduce(&own, deadline)?;
@@ -42,7 +42,7 @@ use crate::{Device, Error};
 
 /// Which rank of how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct Member {
     /// This rank's number, below `size`.
     pub rank: u32,
     /// The number of ranks.
@@ -63,13 +63,13 @@ impl Device {
         &self,
         library: &Library,
         id: UniqueId,
-        seat: Seat,
+        member: Member,
         deadline: Duration,
         probe: Probe,
     ) -> Result<Device, Error> {
         match &self.back_end {
             BackEnd::Gpu(gpu) => {
-                let gpu = gpu.join(library, id, seat, deadline, probe)?;
+                let gpu = gpu.join(library, id, member, deadline, probe)?;
                 let back_end = BackEnd::Gpu(gpu);
                 Ok(Device { back_end })
             }

@@ -202,8 +202,8 @@ impl Group {
     ) -> Result<(), Error> {
         let call = Call::new(Op::Broadcast, 'f', buffer.len()).with_root(root);
         self.run(call, deadline, |call| {
-            if root >= self.seat.size {
-                let why = format!("root {root} is none of {} ranks", self.seat.size);
+            if root >= self.member.size {
+                let why = format!("root {root} is none of {} ranks", self.member.size);
                 return Err(Error::invalid("broadcast", why));
             }
             let run = self.run_of_mut("broadcast", buffer)?;
@@ -383,7 +383,7 @@ impl Group {
         if to.len == 0 {
             return Ok(out);
         }
-        let rank = self.seat.rank as usize;
+        let rank = self.member.rank as usize;
         let is_even = counts.iter().all(|&n| n == counts[0]);
         self.give(call, deadline, |functions, comm, stream| {
             let lane = Lane::new(functions, comm, stream);
@@ -419,7 +419,7 @@ impl Group {
         deadline: Duration,
     ) -> Result<Buffer, Error> {
         let n_ranks = self.n_ranks();
-        let mine = counts[self.seat.rank as usize];
+        let mine = counts[self.member.rank as usize];
         let parts: Buffer = self.gpu.allocate(n_ranks * mine)?;
         let (from, to) = (self.run_of(OP_SUM, own)?, self.run_of(OP_SUM, &parts)?);
         let mut out = self.gpu.allocate(mine)?;
@@ -452,7 +452,7 @@ impl Group {
         counts: &[usize],
         deadline: Duration,
     ) -> Result<(), Error> {
-        let mine = counts[self.seat.rank as usize];
+        let mine = counts[self.member.rank as usize];
         self.give(call, deadline, |functions, comm, stream| {
             let lane = Lane::new(functions, comm, stream);
             let mut first = 0;
@@ -508,7 +508,7 @@ impl Group {
     }
 
     fn n_ranks(&self) -> usize {
-        self.seat.size as usize
+        self.member.size as usize
     }
 
     fn own_count(&self, counts: &[usize]) -> Result<usize, Error> {
@@ -518,7 +518,7 @@ impl Group {
             self.n_ranks(),
             counts.len(),
         )?;
-        Ok(counts[self.seat.rank as usize])
+        Ok(counts[self.member.rank as usize])
     }
 
     fn check_len(

@@ -13,7 +13,7 @@ use pulp::{Arch, Simd, WithSimd};
 use super::draws::{Purpose, draw, mix, philox, philox_slots};
 use super::{DOT_CLAMP, EdgeOrder, Element, MAX_NEGATIVES, OP, Samples, Settings, Tables};
 use block::Block;
-use queue::{Ahead, Queue};
+use queue::{Prefetch, Queue};
 use run::Run;
 use shardgraph_device::{Buffer, Error};
 
@@ -388,7 +388,7 @@ impl<T: Element> Descent<'_, T> {
             tables: self.tables,
             rate: self.rate,
         };
-        let ahead = Ahead {
+        let ahead = Prefetch {
             vertex: self.tables.vertex,
             context: self.tables.context,
         };
@@ -420,7 +420,7 @@ impl<T: Element> Descent<'_, T> {
     #[inline(always)]
     fn run_runs<S: Simd, const R: usize>(mut self, simd: S) {
         let (tables, rate, dim) = (self.tables, self.rate, self.queue.drawn.settings.dim);
-        let ahead = Ahead {
+        let ahead = Prefetch {
             vertex: tables.vertex,
             context: tables.context,
         };
@@ -458,7 +458,7 @@ impl<T: Element> Descent<'_, T> {
     /// One sample after the other.
     #[inline(always)]
     fn run_each<S: Simd, const R: usize>(mut self, simd: S) {
-        let ahead = Ahead {
+        let ahead = Prefetch {
             vertex: self.tables.vertex,
             context: self.tables.context,
         };

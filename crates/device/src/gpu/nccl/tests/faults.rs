@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::call::Call;
 use super::super::group::broken as failed;
-use super::super::{Group, Library, Probe, Seat};
+use super::super::{Group, Library, Member, Probe};
 use super::{PATIENT, Planted, SHORT, World, on_threads};
 use crate::{Buffer, Device, Error, ErrorKind, Timer};
 
@@ -54,9 +54,9 @@ fn a_group_is_not_for_every_device() {
     };
     let library = planted.open().unwrap();
     let id = library.unique_id().unwrap();
-    let seat = Seat { rank: 0, size: 1 };
+    let member = Member { rank: 0, size: 1 };
     let error = Device::host()
-        .join(&library, id, seat, SHORT, Probe::default())
+        .join(&library, id, member, SHORT, Probe::default())
         .unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Invalid { .. }), "{error}");
     let seeming = Planted::new("genuine").unwrap().open().unwrap();
@@ -413,7 +413,7 @@ fn running_out_of_memory_ends_the_group() {
             .join(
                 &world.library,
                 id,
-                Seat { rank: 0, size: 1 },
+                Member { rank: 0, size: 1 },
                 PATIENT,
                 Probe::default(),
             )

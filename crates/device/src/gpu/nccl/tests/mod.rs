@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::{Group, Library, Probe, Seat, UniqueId};
+use super::{Group, Library, Member, Probe, UniqueId};
 use crate::{Device, DeviceKind, Error};
 
 /// Long enough for any machine that gets on at all.
@@ -123,17 +123,17 @@ impl World {
         size: u32,
         deadline: Duration,
     ) -> Result<Device, Error> {
-        self.join_with(id, Seat { rank, size }, deadline, Probe::default())
+        self.join_with(id, Member { rank, size }, deadline, Probe::default())
     }
 
     fn join_with(
         &self,
         id: UniqueId,
-        seat: Seat,
+        member: Member,
         deadline: Duration,
         probe: Probe,
     ) -> Result<Device, Error> {
-        (self.devices)().join(&self.library, id, seat, deadline, probe)
+        (self.devices)().join(&self.library, id, member, deadline, probe)
     }
 
     /// What each rank of a group gets.
@@ -154,7 +154,7 @@ impl World {
     ) -> Vec<Result<R, Error>> {
         let id = self.library.unique_id().unwrap();
         on_threads(size, |rank| {
-            let device = self.join_with(id, Seat { rank, size }, PATIENT, probe.clone())?;
+            let device = self.join_with(id, Member { rank, size }, PATIENT, probe.clone())?;
             work(&device, device.group().unwrap())
         })
     }

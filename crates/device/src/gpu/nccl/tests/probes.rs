@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::super::{Group, Probe, Seat};
+use super::super::{Group, Member, Probe};
 use super::{PATIENT, Planted, World, on_threads};
 use crate::{Buffer, Device, Error, Timer};
 
@@ -47,7 +47,7 @@ fn news_end_the_wait_for_a_rank_that_does_not_join() {
             is_over.store(true, Ordering::SeqCst);
             return Ok(());
         }
-        let joined = world.join_with(id, Seat { rank, size: 3 }, PATIENT, probe.clone());
+        let joined = world.join_with(id, Member { rank, size: 3 }, PATIENT, probe.clone());
         joined.map(drop)
     });
     for text in of_survivors(&timer, results) {

@@ -17,7 +17,7 @@ use super::super::element::Element;
 use super::half::{round_row, widen_row};
 use super::kernel::{WIDTH, dots, load, store};
 use super::lanes::equal;
-use super::queue::{Ahead, Queue};
+use super::queue::{Prefetch, Queue};
 use super::{MAX_SLOTS, Raw, loss_of, mix, sigmoid_of_less, word_of_slot};
 
 /// Samples of a block, where so many share their negatives.
@@ -165,7 +165,7 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
     mut losses: Option<&mut [f32]>,
 ) {
     let (vertex, context) = (call.tables.vertex, call.tables.context);
-    let ahead = Ahead { vertex, context };
+    let ahead = Prefetch { vertex, context };
     let random = queue.drawn.rounding_word::<T>(first);
     let negatives = &queue.sample(first).1[1..];
     // SAFETY: rows of the table.

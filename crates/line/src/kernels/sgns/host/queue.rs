@@ -44,18 +44,18 @@ pub(super) struct Queue<'a> {
 }
 
 /// Where the rows are.
-pub(super) struct Ahead<T> {
+pub(super) struct Prefetch<T> {
     pub(super) vertex: *const T,
     pub(super) context: *const T,
 }
 
-impl<T> Clone for Ahead<T> {
+impl<T> Clone for Prefetch<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Ahead<T> {}
+impl<T> Copy for Prefetch<T> {}
 
 impl<'a> Queue<'a> {
     /// `cell` is the length of a number of the tables; `block` the samples that are worked on together.
@@ -107,7 +107,7 @@ impl<'a> Queue<'a> {
 
     /// Draws what is wanted from sample `i` on, and asks for the rows of a later one (of the first few, at the beginning).
     #[inline(always)]
-    pub(super) fn advance<T>(&mut self, i: u64, ahead: Ahead<T>) {
+    pub(super) fn advance<T>(&mut self, i: u64, ahead: Prefetch<T>) {
         self.draw_from(i);
         let first = if i == 0 { 0 } else { i + self.ahead };
         for later in first..self.count.min(i + self.ahead + 1) {
@@ -126,7 +126,7 @@ impl<'a> Queue<'a> {
     /// As [`Queue::advance`], for samples that are worked on in blocks of so many: their rows are asked for by [`Queue::ask_source`] and
     /// [`Queue::ask_targets`], between the work on the block before, but for those of the first block.
     #[inline(always)]
-    pub(super) fn advance_block<T>(&mut self, i: u64, ahead: Ahead<T>) {
+    pub(super) fn advance_block<T>(&mut self, i: u64, ahead: Prefetch<T>) {
         self.draw_from(i);
         if i == 0 {
             for later in 0..self.count.min(self.ahead) {
@@ -144,7 +144,7 @@ impl<'a> Queue<'a> {
 
     /// Asks for the rows of a later sample than `i`.
     #[inline(always)]
-    pub(super) fn ask<T>(&self, i: u64, ahead: Ahead<T>) {
+    pub(super) fn ask<T>(&self, i: u64, ahead: Prefetch<T>) {
         let later = i + self.ahead;
         if later < self.count {
             self.prefetch(later, ahead);
@@ -153,7 +153,7 @@ impl<'a> Queue<'a> {
 
     /// Asks for the source's row of a later sample than `i`.
     #[inline(always)]
-    pub(super) fn ask_source<T>(&self, i: u64, ahead: Ahead<T>) {
+    pub(super) fn ask_source<T>(&self, i: u64, ahead: Prefetch<T>) {
         let later = i + self.ahead;
         if later < self.count {
             prefetch_row(ahead.vertex, self.sample(later).0, self.drawn.settings.dim);
@@ -162,7 +162,7 @@ impl<'a> Queue<'a> {
 
     /// Asks for the targets' rows of a later sample than `i`; negatives that are shared, once.
     #[inline(always)]
-    pub(super) fn ask_targets<T>(&self, i: u64, ahead: Ahead<T>) {
+    pub(super) fn ask_targets<T>(&self, i: u64, ahead: Prefetch<T>) {
         let later = i + self.ahead;
         if later < self.count {
             self.prefetch_targets(later, ahead);
@@ -254,13 +254,13 @@ impl<'a> Queue<'a> {
 
     /// Asks for the rows of a sample; negatives that are shared, once.
     #[inline(always)]
-    fn prefetch<T>(&self, i: u64, ahead: Ahead<T>) {
+    fn prefetch<T>(&self, i: u64, ahead: Prefetch<T>) {
         prefetch_row(ahead.vertex, self.sample(i).0, self.drawn.settings.dim);
         self.prefetch_targets(i, ahead);
     }
 
     #[inline(always)]
-    fn prefetch_targets<T>(&self, i: u64, ahead: Ahead<T>) {
+    fn prefetch_targets<T>(&self, i: u64, ahead: Prefetch<T>) {
         let (_, targets) = self.sample(i);
         // Where samples share negatives, the first tells whether these are the last one's: a division would cost more than all of this.
         let is_shared = self.drawn.settings.group > 1 && targets.len() > 1;

@@ -9,7 +9,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::super::element::private::Element as _;
 use super::super::{Element, Mode, OP, Samples, Settings};
-use super::queue::{Ahead, Queue};
+use super::queue::{Prefetch, Queue};
 use super::{HostSamples, Scratch, adagrad_step, kernel, mix, word_of_slot};
 use shardgraph_device::{Buffer, Error};
 
@@ -116,7 +116,7 @@ impl<T: Element> WithSimd for Together<'_, T> {
 impl<T: Element> Together<'_, T> {
     #[inline(always)]
     fn run<S: Simd, const R: usize>(mut self, simd: S) {
-        let ahead = Ahead {
+        let ahead = Prefetch {
             vertex: self.tables.vertex.as_ptr(),
             context: self.tables.context.as_ptr(),
         };
