@@ -40,6 +40,7 @@ mod error;
 pub mod kernels;
 mod schedule;
 mod select;
+mod spectral;
 mod train;
 
 pub use config::{Config, Mode, Optimiser, Order, Precision, Preset};
@@ -51,7 +52,8 @@ pub use edges::{
 pub use embedding::{Embedding, Neighbor, eval, formats, nodes};
 pub use error::Error;
 pub use schedule::Schedule;
-pub use select::{Component, Fitted, Line, SelectConfig, Selection, Trial};
+pub use select::{Baselines, Component, Fitted, Line, SelectConfig, Selection, Trial};
+pub use spectral::{SpectralConfig, spectral_embedding};
 pub use train::{
     DiskRun, DiskUse, Progress, Trained, TrainedOnDisk, WorkFolderLock, WorkTime,
     check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk,

@@ -17,33 +17,50 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Graph;
 
 use crate::embedding::eval::Auc;
-use crate::{Config, Embedding, Error, NodeLabels, Order, Progress, Store, WorkTime, train};
+use crate::spectral::{SpectralConfig, spectral_embedding};
+use crate::train::train;
+use crate::{Config, Embedding, Error, NodeLabels, Order, Progress, Store, WorkTime};
 use trials::Search;
 
-/// One table of an embedding, and how it is trained.
+/// One table of an embedding, and how it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Component {
-    /// First or second order.
-    pub order: Order,
-    /// Passes over the edges.
-    pub epochs: u32,
-    /// Learning rate at the start.
-    pub learning_rate: f32,
+#[serde(tag = "method", rename_all = "lowercase")]
+pub enum Component {
+    /// Trained on samples.
+    Line {
+        /// First or second order.
+        order: Order,
+        /// Passes over the edges.
+        epochs: u32,
+        /// Learning rate at the start.
+        learning_rate: f32,
+    },
+    /// Eigenvectors: [`spectral_embedding`].
+    Spectral {
+        /// What is added to each degree, in mean degrees.
+        regularisation: f32,
+    },
 }
 
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = match self.order {
-            Order::First => "1",
-            Order::Second => "2",
-            Order::Both => "both",
-        };
-        let Component {
-            epochs,
-            learning_rate,
-            ..
-        } = self;
-        write!(f, "order {order}, {epochs} epochs at {learning_rate}")
+        match self {
+            Component::Spectral { regularisation } => {
+                write!(f, "spectral, regularisation {regularisation}")
+            }
+            Component::Line {
+                order,
+                epochs,
+                learning_rate,
+            } => {
+                let order = match order {
+                    Order::First => "1",
+                    Order::Second => "2",
+                    Order::Both => "both",
+                };
+                write!(f, "order {order}, {epochs} epochs at {learning_rate}")
+            }
+        }
     }
 }
 
@@ -96,6 +113,30 @@ impl Trial {
     }
 }
 
+/// AUC of the held-back edges by scores that need no embedding, taken over the known edges.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Baselines {
+    /// Of the product of the degrees.
+    pub degree_product: Auc,
+    /// Of the number of common neighbours.
+    pub common_neighbors: Auc,
+    /// Of Adamic and Adar's score.
+    pub adamic_adar: Auc,
+}
+
+impl Baselines {
+    /// Each baseline with its name.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, Auc); 3] {
+        [
+            ("degree product", self.degree_product),
+            ("common neighbours", self.common_neighbors),
+            ("Adamic-Adar", self.adamic_adar),
+        ]
+    }
+}
+
 /// What held-back edges chose.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -104,6 +145,8 @@ pub struct Selection {
     pub components: Vec<Component>,
     /// Of the best trial; none where the graph has too few edges to hold any back.
     pub auc: Option<Auc>,
+    /// Scores without an embedding on the same edges; none where `auc` is none.
+    pub baselines: Option<Baselines>,
     /// Edges that were held back.
     pub held_back_edges: usize,
     /// All trials in their order.
@@ -112,6 +155,21 @@ pub struct Selection {
     pub is_cut_short: bool,
     /// Seconds of all trials.
     pub seconds: f64,
+}
+
+impl Selection {
+    /// The baselines that tell the held-back edges apart better than the chosen rows do, against
+    /// one kind of pairs or the other, each with its name.
+    #[must_use]
+    pub fn better_baselines(&self) -> Vec<(&'static str, Auc)> {
+        let Some((auc, baselines)) = self.auc.zip(self.baselines) else {
+            return Vec::new();
+        };
+        let is_better =
+            |other: Auc| other.uniform > auc.uniform || other.degree_matched > auc.degree_matched;
+        let each = baselines.each().into_iter();
+        each.filter(|&(_, other)| is_better(other)).collect()
+    }
 }
 
 /// An embedding with settings that held-back edges chose.
@@ -151,7 +209,8 @@ pub struct Line {
 
 impl Line {
     /// An estimator; of `config`, epochs and rate are chosen by [`Line::fit`], and which of its
-    /// orders are in the embedding.
+    /// orders are in the embedding. Where it has both orders and at most 256 columns, and the graph
+    /// neither directions nor weights, a spectral table is tried beside them.
     #[must_use]
     pub fn new(config: Config) -> Line {
         Line {
@@ -232,21 +291,25 @@ impl Line {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Fitted, Error> {
         let graph = store.graph()?;
+        let is_plain = !store.is_directed() && !store.is_weighted();
         let trainer = Trainer {
             config: &self.config,
             n_parts: store.n_parts(),
             device,
+            tries_spectral: is_plain
+                && self.config.order == Order::Both
+                && self.config.dim <= MAX_SPECTRAL_DIM,
         };
         let selection = select(&graph, &trainer, &self.select, progress)?;
         let timer = Timer::wall();
         let (mut n_samples, mut work) = (0, WorkTime::default());
         let mut joined: Option<Embedding> = None;
         for component in &selection.components {
-            let trained = train(store, &trainer.settings(*component), device, progress)?;
-            n_samples += trained.n_samples;
-            work.add(trained.work);
+            let made = trainer.make(*component, store, &graph, progress)?;
+            n_samples += made.n_samples;
+            work.add(made.work);
             let labels = store.labels()?.clone();
-            let rows = Embedding::new(self.config.dim, trained.embedding.into_values(), labels)?;
+            let rows = Embedding::new(self.config.dim, made.rows.into_values(), labels)?;
             joined = Some(match joined {
                 None => rows,
                 Some(first) => first.join(&rows)?,
@@ -263,26 +326,71 @@ impl Line {
     }
 }
 
+/// Columns of a spectral table at most: the eigenvectors of a matrix of as many columns take the
+/// cube of their number.
+const MAX_SPECTRAL_DIM: usize = 256;
+
 /// What all trials share.
 struct Trainer<'t> {
     config: &'t Config,
     n_parts: u32,
     device: &'t Device,
+    tries_spectral: bool,
+}
+
+/// One table, and what it took.
+struct Made {
+    rows: Embedding,
+    n_samples: u64,
+    work: WorkTime,
 }
 
 impl Trainer<'_> {
-    /// The settings of one table.
-    fn settings(&self, component: Component) -> Config {
-        Config {
-            order: component.order,
-            epochs: component.epochs,
-            learning_rate: Some(component.learning_rate),
-            ..self.config.clone()
+    /// Makes one table of a store, whose graph is at hand.
+    fn make(
+        &self,
+        component: Component,
+        store: &Store,
+        graph: &Graph,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Made, Error> {
+        match component {
+            Component::Spectral { regularisation } => {
+                let config = SpectralConfig {
+                    dim: self.config.dim,
+                    regularisation,
+                    seed: self.config.seed,
+                    threads: self.config.threads,
+                };
+                Ok(Made {
+                    rows: spectral_embedding(graph, &config)?,
+                    n_samples: 0,
+                    work: WorkTime::default(),
+                })
+            }
+            Component::Line {
+                order,
+                epochs,
+                learning_rate,
+            } => {
+                let settings = Config {
+                    order,
+                    epochs,
+                    learning_rate: Some(learning_rate),
+                    ..self.config.clone()
+                };
+                let trained = train(store, &settings, self.device, progress)?;
+                Ok(Made {
+                    rows: trained.embedding,
+                    n_samples: trained.n_samples,
+                    work: trained.work,
+                })
+            }
         }
     }
 
-    /// Trains one table on the edges of a graph.
-    fn train(
+    /// Makes one table of the edges of a graph.
+    fn rows(
         &self,
         component: Component,
         graph: &Graph,
@@ -291,15 +399,15 @@ impl Trainer<'_> {
         let edges: Vec<(u32, u32)> = graph.edges().collect();
         let labels = NodeLabels::numbers(graph.n_nodes());
         let store = Store::from_edges(graph.n_nodes(), &edges, self.n_parts, labels)?;
-        let trained = train(&store, &self.settings(component), self.device, progress)?;
-        Ok(trained.embedding)
+        Ok(self.make(component, &store, graph, progress)?.rows)
     }
 }
 
 /// Chooses orders, epochs and rates by edges that are held back.
 ///
-/// For each order the epochs double while the held-back edges are told apart better. Then the
-/// tables of both orders are put side by side, if that is better still. A graph with too few edges
+/// The epochs of each order double while the held-back edges are told apart better; an order that
+/// is far behind the other is left. Then the best tables are put side by side, if that is better
+/// still. A graph with too few edges
 /// to hold any back gets the settings as they are, with `most_epochs`.
 fn select(
     graph: &Graph,
@@ -324,7 +432,7 @@ fn select(
             epochs,
             ..config.clone()
         };
-        let component = |order| Component {
+        let component = |order| Component::Line {
             order,
             epochs,
             learning_rate: settings.first_rate(),
@@ -332,6 +440,7 @@ fn select(
         return Ok(Selection {
             components: orders.into_iter().map(component).collect(),
             auc: None,
+            baselines: None,
             held_back_edges: 0,
             trials: Vec::new(),
             is_cut_short: false,
@@ -339,9 +448,10 @@ fn select(
         });
     };
     let mut search = Search::new(graph, &sample, trainer, select)?;
-    for order in orders {
-        search.climb(order, &timer, progress)?;
+    if trainer.tries_spectral {
+        search.try_spectral(&timer, progress)?;
     }
+    search.climb(&orders, &timer, progress)?;
     search.join(&timer)?;
     Ok(search.finish(timer.elapsed_s()))
 }

@@ -48,6 +48,7 @@ use order::{Run, RunDisk};
 pub use checkpoint::{WorkFolderLock, check_work_folder, has_unfinished_run, lock_work_folder};
 pub use clock::WorkTime;
 pub use disk_use::DiskUse;
+pub(crate) use worker_pool::WorkerPool;
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store, WorkTime,
-    check_work_folder, train, train_on_disk,
+    Baselines, Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store,
+    WorkTime, check_work_folder, train, train_on_disk,
 };
 
 use super::import::{ImportFlags, KeptStore, kept, opened};
@@ -341,6 +341,7 @@ fn chosen(
     let fitted = line.fit_store(store, device, &mut |progress| show.step(progress))?;
     drop(show);
     formats::write(&args.out, &fitted.embedding, Some(form))?;
+    warn_of_baselines(&args.report, &fitted.selection);
     Ok(Took {
         samples: fitted.n_samples,
         seconds: fitted.seconds + fitted.selection.seconds,
@@ -424,7 +425,36 @@ pub(super) fn write_selection(f: &mut fmt::Formatter<'_>, selection: &Selection)
         f,
         "chosen {chosen}: AUC {:.4}, {:.4}",
         auc.uniform, auc.degree_matched
-    )
+    )?;
+    for (name, auc) in selection.baselines.iter().flat_map(Baselines::each) {
+        let (uniform, matched) = (auc.uniform, auc.degree_matched);
+        writeln!(f, "  {name}, no training: {uniform:.4}, {matched:.4}")?;
+    }
+    Ok(())
+}
+
+/// Says which scores without training tell the held-back edges apart better than the rows do.
+pub(super) fn warn_of_baselines(report: &ReportArgs, selection: &Selection) {
+    let Some(auc) = selection.auc else {
+        return;
+    };
+    let mut wins = Vec::new();
+    for (name, other) in selection.better_baselines() {
+        for (kind, other, own) in [
+            ("uniform", other.uniform, auc.uniform),
+            ("degree-matched", other.degree_matched, auc.degree_matched),
+        ] {
+            if other > own {
+                wins.push(format!("{name} {other:.4} against {own:.4} ({kind} pairs)"));
+            }
+        }
+    }
+    if !wins.is_empty() {
+        let wins = wins.join(", ");
+        report.warning(&format!(
+            "for links alone, a score without training tells held-back edges apart better: {wins}"
+        ));
+    }
 }
 
 /// Progress in samples, whose number is known only once a run has begun.

@@ -66,15 +66,71 @@ fn what_is_chosen_is_what_is_trained() {
         let [component] = fitted.selection.components[..] else {
             panic!("{:?}", fitted.selection);
         };
-        assert_eq!(component.order, order);
+        let Component::Line {
+            order: chosen,
+            epochs,
+            learning_rate,
+        } = component
+        else {
+            panic!("{component}");
+        };
+        assert_eq!(chosen, order);
         let config = Config {
-            epochs: component.epochs,
-            learning_rate: Some(component.learning_rate),
+            epochs,
+            learning_rate: Some(learning_rate),
             ..config
         };
         let trained = train(&store, &config, &Device::host(), &mut |_| {}).unwrap();
         assert_eq!(fitted.embedding, trained.embedding);
     }
+}
+
+/// Nodes are alike that have the same neighbours: a spectral table is tried, and baselines are
+/// told from the same edges.
+#[test]
+fn a_spectral_table_and_baselines_stand_beside_the_orders() {
+    let graph = blocks(6, 700, 4);
+    let selection = line(10, 1).fit(&graph).unwrap().selection;
+    let singles = |component| {
+        let mut trials = selection.trials.iter();
+        trials
+            .find(|trial| trial.components == [component])
+            .unwrap()
+    };
+    let spectral = singles(Component::Spectral {
+        regularisation: 0.0,
+    })
+    .score();
+    let auc = selection.auc.unwrap();
+    assert!(0.5 * (auc.uniform + auc.degree_matched) >= spectral && spectral > 0.7);
+    let baselines = selection.baselines.unwrap();
+    // Blocks have common neighbours, and all degrees are alike.
+    assert!(
+        baselines.common_neighbors.degree_matched > 0.8,
+        "{baselines:?}"
+    );
+    assert!(
+        baselines.degree_product.degree_matched < 0.65,
+        "{baselines:?}"
+    );
+    let better: Vec<&str> = selection
+        .better_baselines()
+        .iter()
+        .map(|better| better.0)
+        .collect();
+    for (name, other) in baselines.each() {
+        let wins = other.uniform > auc.uniform || other.degree_matched > auc.degree_matched;
+        assert_eq!(better.contains(&name), wins, "{name}");
+    }
+    let of_one_order = Config {
+        order: Order::Second,
+        dim: 4,
+        ..Config::default()
+    };
+    let selection = Line::new(of_one_order).fit(&graph).unwrap().selection;
+    let mut trials = selection.trials.iter();
+    let is_spectral = |component: &Component| matches!(component, Component::Spectral { .. });
+    assert!(!trials.any(|trial| trial.components.iter().any(is_spectral)));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_random::KeyedRng;
 
-use super::{Component, SelectConfig, Selection, Trainer, Trial};
-use crate::embedding::eval::{Judge, Split, split};
+use super::{Baselines, Component, SelectConfig, Selection, Trainer, Trial};
+use crate::embedding::eval::{Judge, Split, adamic_adar, common_neighbors, degree_product, split};
 use crate::{Config, Embedding, Error, Optimiser, Order, Progress};
 
 /// Fewest edges that can decide anything.
@@ -14,6 +14,8 @@ const FEWEST: u64 = 20;
 const L2: f64 = 1e-4;
 /// Better by less than this is no better: a wider table must be worth its columns.
 const WORTH: f64 = 0.002;
+/// An order whose score is so much below the other's, after as many epochs, climbs no further.
+const BEHIND: f64 = 0.03;
 /// Share of the time limit that trials may take; the rest is for the final training.
 const TRIAL_SHARE: f64 = 0.6;
 
@@ -42,7 +44,7 @@ fn ladder(order: Order, most_epochs: u32, config: &Config) -> Vec<Component> {
         Optimiser::Sgd => 0.15,
         Optimiser::Adagrad => 0.05,
     };
-    let component = |epochs| Component {
+    let component = |epochs| Component::Line {
         order,
         epochs,
         learning_rate: config.learning_rate.unwrap_or(usual),
@@ -53,10 +55,38 @@ fn ladder(order: Order, most_epochs: u32, config: &Config) -> Vec<Component> {
     rungs.map(component).collect()
 }
 
-/// The best trial of an order, with its rows.
+/// The best trial of an order, or the spectral one, with its rows.
 struct Best {
+    order: Option<Order>,
     trial: usize,
     rows: Embedding,
+}
+
+/// An order whose epochs double.
+struct Climber {
+    order: Order,
+    /// Of its last trial.
+    score: f64,
+    /// Of its last trial; 0 before the first.
+    seconds: f64,
+}
+
+impl Climber {
+    fn new(order: Order) -> Climber {
+        Climber {
+            order,
+            score: 0.0,
+            seconds: 0.0,
+        }
+    }
+}
+
+/// What came of a trial.
+struct Attempt {
+    score: f64,
+    /// Over the best trial of the order so far; infinite for the first.
+    gain: f64,
+    seconds: f64,
 }
 
 /// A search in progress.
@@ -67,7 +97,7 @@ pub(super) struct Search<'s> {
     select: &'s SelectConfig,
     n_held_back: usize,
     trials: Vec<Trial>,
-    /// One for each order that was tried.
+    /// One for each order that was tried, and the spectral one.
     best: Vec<Best>,
     /// The trial that is chosen.
     chosen: usize,
@@ -96,39 +126,96 @@ impl<'s> Search<'s> {
         })
     }
 
-    /// Doubles the epochs of an order while its score rises.
-    pub(super) fn climb(
+    /// Tries eigenvectors, without and with regularisation.
+    pub(super) fn try_spectral(
         &mut self,
-        order: Order,
         timer: &Timer,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
-        let mut best: Option<Best> = None;
-        let mut last_s = 0.0;
-        for component in ladder(order, self.select.most_epochs, self.trainer.config) {
-            if !self.has_time(timer, 2.0 * last_s) {
+        for regularisation in [0.0, 1.0] {
+            if !self.has_time(timer, 0.0) {
                 self.is_cut_short = true;
                 break;
             }
-            let began = timer.elapsed_s();
-            let rows = self.trainer.train(component, &self.known, progress)?;
-            self.judge(vec![component], &rows, began, timer);
-            last_s = timer.elapsed_s() - began;
-            let trial = self.trials.len() - 1;
-            let score = self.trials[trial].score();
-            match &best {
-                Some(best) if score <= self.trials[best.trial].score() => break,
-                _ => best = Some(Best { trial, rows }),
-            }
-        }
-        if let Some(best) = best {
-            let is_better = self.trials[best.trial].score() > self.trials[self.chosen].score();
-            if self.best.is_empty() || is_better {
-                self.chosen = best.trial;
-            }
-            self.best.push(best);
+            let component = Component::Spectral { regularisation };
+            self.attempt(None, component, timer, progress)?;
         }
         Ok(())
+    }
+
+    /// Doubles the epochs of all orders side by side, of each one while its score rises by
+    /// [`WORTH`] and is not [`BEHIND`].
+    pub(super) fn climb(
+        &mut self,
+        orders: &[Order],
+        timer: &Timer,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let mut climbing: Vec<Climber> = orders.iter().copied().map(Climber::new).collect();
+        let n_rungs = orders.first().map_or(0, |&order| {
+            ladder(order, self.select.most_epochs, self.trainer.config).len()
+        });
+        for rung in 0..n_rungs {
+            let mut rising = Vec::new();
+            for climber in climbing {
+                if !self.has_time(timer, 2.0 * climber.seconds) {
+                    self.is_cut_short = true;
+                    continue;
+                }
+                let order = climber.order;
+                let rungs = ladder(order, self.select.most_epochs, self.trainer.config);
+                let attempt = self.attempt(Some(order), rungs[rung], timer, progress)?;
+                if attempt.gain >= WORTH {
+                    rising.push(Climber {
+                        order,
+                        score: attempt.score,
+                        seconds: attempt.seconds,
+                    });
+                }
+            }
+            let scores = rising.iter().map(|climber| climber.score);
+            let best = scores.fold(f64::NEG_INFINITY, f64::max);
+            rising.retain(|climber| climber.score >= best - BEHIND);
+            climbing = rising;
+        }
+        Ok(())
+    }
+
+    /// Makes a table of the known edges and judges it.
+    fn attempt(
+        &mut self,
+        order: Option<Order>,
+        component: Component,
+        timer: &Timer,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Attempt, Error> {
+        let began = timer.elapsed_s();
+        let rows = self.trainer.rows(component, &self.known, progress)?;
+        self.judge(vec![component], &rows, began, timer);
+        let trial = self.trials.len() - 1;
+        let score = self.trials[trial].score();
+        if score > self.trials[self.chosen].score() {
+            self.chosen = trial;
+        }
+        let earlier = self.best.iter_mut().find(|best| best.order == order);
+        let gain = match earlier {
+            None => {
+                self.best.push(Best { order, trial, rows });
+                f64::INFINITY
+            }
+            Some(best) => {
+                let gain = score - self.trials[best.trial].score();
+                if gain > 0.0 {
+                    *best = Best { order, trial, rows };
+                }
+                gain
+            }
+        };
+        Ok(Attempt {
+            score,
+            gain,
+            seconds: timer.elapsed_s() - began,
+        })
     }
 
     /// Puts the best tables side by side with the best one, each as long as that is worth its
@@ -180,10 +267,20 @@ impl<'s> Search<'s> {
         self.trials.is_empty() || timer.elapsed_s() + seconds <= TRIAL_SHARE * limit
     }
 
+    fn baselines(&self) -> Baselines {
+        let (judge, known) = (&self.judge, &self.known);
+        Baselines {
+            degree_product: judge.score(&|u, v| degree_product(known, u, v)),
+            common_neighbors: judge.score(&|u, v| f64::from(common_neighbors(known, u, v))),
+            adamic_adar: judge.score(&|u, v| adamic_adar(known, u, v)),
+        }
+    }
+
     pub(super) fn finish(self, seconds: f64) -> Selection {
         Selection {
             components: self.trials[self.chosen].components.clone(),
             auc: Some(self.trials[self.chosen].auc),
+            baselines: Some(self.baselines()),
             held_back_edges: self.n_held_back,
             is_cut_short: self.is_cut_short,
             trials: self.trials,

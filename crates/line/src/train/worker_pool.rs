@@ -7,13 +7,13 @@ use crate::Error;
 
 /// Threads that take items in turn; they are started for each call, and end with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WorkerPool {
-    pub(super) n_threads: usize,
+pub(crate) struct WorkerPool {
+    pub(crate) n_threads: usize,
 }
 
 impl WorkerPool {
     /// Works on all items, from the last to the first, each on the thread that is free.
-    pub(super) fn for_each<I: Send>(
+    pub(crate) fn for_each<I: Send>(
         self,
         items: Vec<I>,
         work: impl Fn(I) -> Result<(), Error> + Sync,
@@ -45,7 +45,7 @@ impl WorkerPool {
     }
 
     /// Results for all items, in their order.
-    pub(super) fn map<I: Copy + Sync, R: Send>(
+    pub(crate) fn map<I: Copy + Sync, R: Send>(
         self,
         items: &[I],
         work: impl Fn(I) -> Result<R, Error> + Sync,
