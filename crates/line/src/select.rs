@@ -1,4 +1,4 @@
-//! Choice of orders, epochs and rates by edges that are held back, and training with what was chosen.
+//! Choice of tables and epochs by edges that are held back, and training with what was chosen.
 //!
 //! ```text
 //! edges --split--> known edges --> trials of each order, rates and epochs ----------.

@@ -1,10 +1,10 @@
 //! Spectral embedding: the eigenvectors of a graph's normalised adjacency matrix, without samples.
 //!
 //! The matrix is `N = D^-1/2 A D^-1/2`, or the same with a share of the mean degree added to each
-//! degree, without which the first eigenvectors of a sparse graph are its small components. Its eigenvectors of largest absolute eigenvalue are found
-//! by orthogonal iteration on a few more columns than are wanted, and a Rayleigh-Ritz step. The first
-//! of a connected graph is the root of the degrees, so products of columns know the degree product;
-//! later ones know the communities.
+//! degree, without which the first eigenvectors of a sparse graph are its small components. The
+//! eigenvectors of largest absolute eigenvalue are found by orthogonal iteration on a few more
+//! columns than are wanted, and a Rayleigh-Ritz step. The first of a connected graph is the root of
+//! the degrees, so products of columns know the degree product; later ones know the communities.
 
 mod jacobi;
 #[cfg(test)]
@@ -104,7 +104,10 @@ pub fn spectral_embedding(graph: &Graph, config: &SpectralConfig) -> Result<Embe
         return Err(Error::setting("regularisation", regularisation, expected));
     }
     let n = graph.n_nodes() as usize;
-    let mean_degree = 2.0 * graph.n_edges() as f64 / n.max(1) as f64;
+    if n == 0 {
+        return Embedding::new(dim, Vec::new(), NodeLabels::numbers(0));
+    }
+    let mean_degree = 2.0 * graph.n_edges() as f64 / n as f64;
     let added = f64::from(regularisation) * mean_degree;
     let n_columns = (dim + OVERSAMPLING).min(n);
     let iteration = Iteration {

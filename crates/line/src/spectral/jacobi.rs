@@ -1,6 +1,6 @@
 //! Eigenvalues and eigenvectors of a small symmetric matrix.
 
-/// Sweeps over all pairs of columns at most; ten are enough for any matrix of a few hundred columns.
+/// Sweeps over all pairs of columns at most; ten are enough for a few hundred columns.
 const MAX_SWEEPS: usize = 30;
 /// Share of the matrix that may be left beside the diagonal.
 const TOLERANCE: f64 = 1e-12;

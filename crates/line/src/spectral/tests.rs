@@ -54,7 +54,8 @@ proptest! {
     /// Graphs of no more nodes than the basis has columns: the eigenvectors are exact.
     #[test]
     fn columns_are_eigenvectors_by_descending_absolute_value(
-        n_nodes in 6u32..18, n_edges in 20usize..60, seed in 0u64..100, regularisation in 0.0f32..2.0,
+        n_nodes in 6u32..18, n_edges in 20usize..60, seed in 0u64..100,
+        regularisation in 0.0f32..2.0,
     ) {
         let graph = random_graph(n_nodes, n_edges, seed);
         let config = SpectralConfig { regularisation, seed, ..config(3) };
