@@ -9,7 +9,7 @@ mod weighted;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -296,17 +296,27 @@ impl SolveArgs {
         labels: &Labels,
         shown: Option<&Solved<'_>>,
     ) -> anyhow::Result<bool> {
+        let mut files = Vec::new();
         if let Some((svg, solved)) = self.svg.as_deref().zip(shown) {
-            self.write_file(svg, |out| out.write_all(solved.svg().as_bytes()))?;
+            files.push((svg, solved.svg()));
         }
-        let Some(out) = self.out.as_deref() else {
-            return Ok(false);
-        };
-        self.write_file(out, |file| match Form::of(out).zip(shown) {
-            Some((form, solved)) => file.write_all(solved.text(form).as_bytes()),
-            None => write_nodes(file, nodes, labels),
-        })?;
-        Ok(true)
+        if let Some(out) = self.out.as_deref() {
+            let text = match Form::of(out).zip(shown) {
+                Some((form, solved)) => solved.text(form),
+                None => nodes_text(nodes, labels)?,
+            };
+            files.push((out, text));
+        }
+        let is_pipe = |path: &Path| output_file::is_standard_output(path);
+        let (streams, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|f| is_pipe(f.0));
+        output_file::write_all(&files)?;
+        for (path, text) in &streams {
+            self.write_file(path, |out| out.write_all(text.as_bytes()))?;
+        }
+        for (path, _) in &files {
+            self.report.note(&format!("wrote {}", path.display()));
+        }
+        Ok(self.out.is_some())
     }
 
     fn write_file(
@@ -386,13 +396,13 @@ fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
 }
 
 /// One original label a line, in the order of the node ids.
-fn write_nodes(out: &mut dyn Write, nodes: &[u32], labels: &Labels) -> io::Result<()> {
+fn nodes_text(nodes: &[u32], labels: &Labels) -> anyhow::Result<String> {
     let mut sorted = nodes.to_vec();
     sorted.sort_unstable();
-    let mut out = BufWriter::new(out);
+    let mut text = Vec::new();
     for &node in &sorted {
-        labels.write_label(node, &mut out)?;
-        out.write_all(b"\n")?;
+        labels.write_label(node, &mut text)?;
+        text.push(b'\n');
     }
-    out.flush()
+    Ok(String::from_utf8(text)?)
 }

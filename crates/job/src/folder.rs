@@ -103,6 +103,10 @@ impl Folder {
     fn hold(path: &Path, files: &[&str]) -> Result<Folder, Error> {
         let lock = FolderLock::take(path)?;
         remove_leftovers(path);
+        // A kill leaves temporary files in the checkpoint that was being written, too.
+        for checkpoint in manifest::folders(path)? {
+            remove_leftovers(&checkpoint);
+        }
         Ok(Folder {
             path: path.to_owned(),
             files: files.iter().map(|&name| name.to_owned()).collect(),

@@ -196,6 +196,11 @@ fn listed(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     Ok(found)
 }
 
+/// Folders of checkpoints, complete or not.
+pub(crate) fn folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    Ok(listed(folder)?.into_iter().map(|(_, path)| path).collect())
+}
+
 fn step_of(name: &str) -> Option<u64> {
     let step = name.strip_prefix("checkpoint-")?.parse().ok()?;
     (folder_name(step) == name).then_some(step)

@@ -63,10 +63,19 @@ pub fn regular_target(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Renames a file over a regular file or a free name, durably.
+///
+/// Where the rename cannot be made durable, a name that was free is free again: an error leaves no
+/// output.
 pub(crate) fn rename_over(from: &Path, to: &Path) -> io::Result<()> {
     let to = regular_target(to)?;
+    let is_new = fs::symlink_metadata(&to).is_err();
     fs::rename(from, &to)?;
-    sync_folder(&to)
+    sync_folder(&to).inspect_err(|_| {
+        if is_new {
+            // The error that led here matters more than one of tidying up.
+            let _ = fs::remove_file(&to);
+        }
+    })
 }
 
 /// Makes a rename durable; only Unix can open a folder for that.

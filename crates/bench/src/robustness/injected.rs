@@ -206,6 +206,11 @@ impl Injection<'_> {
             let name = entry?.file_name().to_string_lossy().into_owned();
             let may_stay = self.request.may_stay.contains(&name);
             ensure!(may_stay, "{name} stays after the failure");
+            // What was promised is whole where it stays.
+            if let Some(at) = self.request.same.iter().position(|same| *same == name) {
+                let is_whole = fs::read(self.scratch.join(&name))? == self.whole[at];
+                ensure!(is_whole, "{name} stays with other bytes");
+            }
         }
         Ok(())
     }

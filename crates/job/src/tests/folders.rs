@@ -290,6 +290,11 @@ fn taking_a_folder_removes_the_temporary_files_of_dead_processes() {
     child.wait().unwrap();
     let left = scratch.path().join(format!(".metrics.jsonl.{dead}-0.tmp"));
     fs::write(&left, "{").unwrap();
+    let name = format!(".MANIFEST.{dead}-0.tmp");
+    let checkpoint = scratch.path().join("checkpoint-0000000003");
+    let inside = checkpoint.join(name);
+    assert!(checkpoint.is_dir());
+    fs::write(&inside, "{").unwrap();
     Folder::of_old_run(scratch.path(), FILES).unwrap();
-    assert!(!left.exists());
+    assert!(!left.exists() && !inside.exists());
 }
