@@ -455,17 +455,17 @@ fn modules_share_the_device_that_they_are_given() {
     let graph = format!(r#"{{"name":"g","names":[{names}],"ops":[{ops}],"tensors":[]}}"#);
     fs::write(&file, graph).unwrap();
     let devices = |flags: &str| {
-        let words = format!("place {{}} {flags} --evaluations 200 --links unlimited --plan {{}}");
+        let words = format!("place {{}} {flags} --links unlimited --plan {{}}");
         run(&words, &[&file, &plan]).ok();
         let plan = Plan::read(&fs::read_to_string(&plan).unwrap());
         [0, 1, 2, 3, 4, 5, 6, 7].map(|op| plan.device_of(op))
     };
     for method in [
-        "portfolio",
-        "brkga",
+        "portfolio --evaluations 200",
+        "brkga --evaluations 200",
         "heft",
         "greedy-memory",
-        "local-search",
+        "local-search --evaluations 200",
     ] {
         let found = devices(&format!(
             "--method {method} --together layers.* --pin layers.1=1 --pin layers.2.a/n=0"
@@ -476,7 +476,7 @@ fn modules_share_the_device_that_they_are_given() {
             "{method}: {found:?}"
         );
     }
-    let found = devices("--together layers.0,layers.3.b --together layers.3");
+    let found = devices("--evaluations 200 --together layers.0,layers.3.b --together layers.3");
     let one: std::collections::BTreeSet<usize> = [0, 1, 6, 7].map(|op| found[op]).into();
     assert_eq!(one.len(), 1, "{found:?}");
     let words = "place {} --pin layers.0=1 --objective throughput --device-map {} --format json";

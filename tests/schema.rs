@@ -553,6 +553,7 @@ fn embed() {
         &[&embed_keys("null", "object")[..], &EMBED_SETTINGS].concat(),
     );
     let selection = [
+        ("baselines", "object"),
         ("components", "list"),
         ("auc", "object"),
         ("held_back_edges", "count"),
