@@ -11,6 +11,9 @@ use crate::{Error, Features, RelationalGraph};
 pub enum Optimiser {
     /// The rate times the gradient.
     Sgd,
+    /// Duchi et al.: the rate over the root of a parameter's sum of squared gradients, which is one
+    /// more number for it.
+    Adagrad,
     /// Kingma and Ba, with 0.9, 0.999 and 1e-8; two more numbers for each parameter.
     Adam,
 }
@@ -61,7 +64,7 @@ pub enum Preset {
     Paper,
 }
 
-named!(Optimiser, "optimiser", "sgd" => Sgd, "adam" => Adam; "sgd or adam");
+named!(Optimiser, "optimiser", "sgd" => Sgd, "adagrad" => Adagrad, "adam" => Adam; "sgd, adagrad or adam");
 named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
 named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
 named!(Normaliser, "normaliser", "relation" => Relation, "node" => Node; "relation or node");
@@ -336,10 +339,10 @@ mod tests {
         }
         assert_eq!("pruned".parse::<Mode>().unwrap(), Mode::Pruned);
         assert_eq!("float".parse::<Sums>().unwrap(), Sums::Float);
-        let refused = "adagrad".parse::<Optimiser>().unwrap_err();
+        let refused = "rmsprop".parse::<Optimiser>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "optimiser = adagrad: expected sgd or adam"
+            "optimiser = rmsprop: expected sgd, adagrad or adam"
         );
     }
 }

@@ -42,6 +42,9 @@ pub enum Error {
     /// A rank was lost, or waited past its deadline.
     #[error("{0}")]
     Rank(String),
+    /// An operation of the device failed.
+    #[error(transparent)]
+    Device(#[from] shardgraph_device::Error),
 }
 
 impl Error {
@@ -76,6 +79,7 @@ impl Error {
         match self {
             Error::Diverged(_) => Class::NoAnswer,
             Error::Rank(_) => Class::LostRank,
+            Error::Device(error) => error.class(),
             _ => Class::Input,
         }
     }

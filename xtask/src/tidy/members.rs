@@ -97,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "metrics",
             "collectives",
             "device",
+            "ops",
         ],
     ),
     ("bench", &["*"]),

@@ -51,7 +51,7 @@ pub(crate) struct LinkArgs {
     /// Consecutive samples that share their negatives: triples [default: 32]
     #[arg(long, value_name = "N")]
     shared_negatives: Option<u32>,
-    /// softmax, or logistic as R-GCN's authors have it [default: softmax]
+    /// k-vs-all (softmax over all nodes, with --decoder-only), softmax over sampled ones, or logistic as R-GCN's authors have it [default: softmax]
     #[arg(long, value_name = "LOSS")]
     loss: Option<LinkLoss>,
     /// Times the mean squares of nodes' units and relations' vectors, added to the loss [default: 0.01]

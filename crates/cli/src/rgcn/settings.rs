@@ -50,7 +50,7 @@ pub(crate) struct SettingsArgs {
     /// Times the squares of the first layer's weights, added to the loss
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
-    /// Optimiser: sgd or adam [default: of the preset]
+    /// Optimiser: sgd, adagrad or adam [default: of the preset]
     #[arg(long, alias = "optimizer", value_name = "RULE")]
     optimiser: Option<Optimiser>,
     /// Learning rate [default: of the preset]

@@ -293,14 +293,14 @@ fn finish(
 /// Trains a model that predicts links.
 fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
-    let is_alone = match args.world.open(args.world.ranks, Timeout::default())? {
-        World::Threads(n_ranks) => n_ranks == 1,
-        World::Process(comm) => comm.size() == 1,
+    let n_ranks = match args.world.open(args.world.ranks, Timeout::default())? {
+        World::Threads(n_ranks) => n_ranks,
+        World::Process(comm) if comm.size() == 1 => 1,
+        World::Process(_) => {
+            let text = "--task links trains in one process: its ranks are threads (--ranks)";
+            return Err(BadInput(text.to_owned()).into());
+        }
     };
-    if !is_alone {
-        let text = "--task links trains on one rank, in one process";
-        return Err(BadInput(text.to_owned()).into());
-    }
     check(args)?;
     let useless = [
         ("--repeats", args.repeats > 1),
@@ -319,6 +319,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         data: &args.data,
         settings: &args.settings,
         options: LinkOptions {
+            n_ranks,
             folder: args.run.clone(),
             resume: args.resume,
             checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),

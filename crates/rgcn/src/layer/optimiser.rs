@@ -1,4 +1,4 @@
-//! Steps of SGD and Adam, for a run of parameters at a time: the input's gradient never exists
+//! Steps of SGD, Adagrad and Adam, for a run of parameters at a time: the input's gradient never exists
 //! whole.
 
 use crate::config::{Config, Optimiser};
@@ -17,7 +17,7 @@ const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
-/// Adam's running means; empty for SGD.
+/// Adam's running means, or Adagrad's sums of squares as the second; empty where a rule has none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Moments {
     pub(crate) first: Vec<f32>,
@@ -27,25 +27,23 @@ pub(crate) struct Moments {
 impl Moments {
     /// Of `n_params` parameters before the first step.
     pub(crate) fn new(optimiser: Optimiser, n_params: usize) -> Moments {
-        let n = match optimiser {
-            Optimiser::Sgd => 0,
-            Optimiser::Adam => n_params,
+        let (n_first, n_second) = match optimiser {
+            Optimiser::Sgd => (0, 0),
+            Optimiser::Adagrad => (0, n_params),
+            Optimiser::Adam => (n_params, n_params),
         };
         Moments {
-            first: vec![0.0; n],
-            second: vec![0.0; n],
+            first: vec![0.0; n_first],
+            second: vec![0.0; n_second],
         }
     }
 
     /// Those of the parameters in a range.
     #[inline(always)]
     pub(crate) fn of(&mut self, range: std::ops::Range<usize>) -> MomentsMut<'_> {
-        match self.first.is_empty() {
-            true => MomentsMut::default(),
-            false => MomentsMut {
-                first: &mut self.first[range.clone()],
-                second: &mut self.second[range],
-            },
+        MomentsMut {
+            first: part(&mut self.first, range.clone()),
+            second: part(&mut self.second, range),
         }
     }
 
@@ -55,7 +53,16 @@ impl Moments {
     }
 }
 
-/// Adam's running means of some parameters; empty for SGD.
+/// A part of some means, unless they are empty.
+#[inline(always)]
+fn part(means: &mut [f32], range: std::ops::Range<usize>) -> &mut [f32] {
+    match means.is_empty() {
+        true => means,
+        false => &mut means[range],
+    }
+}
+
+/// The [`Moments`] of some parameters.
 #[derive(Debug, Default)]
 pub(crate) struct MomentsMut<'a> {
     first: &'a mut [f32],
@@ -89,7 +96,7 @@ impl Rule {
     /// The rule for the powers of Adam's two factors.
     fn of_powers(config: &Config, power1: f64, power2: f64) -> Rule {
         let rate = match config.optimiser {
-            Optimiser::Sgd => config.rate,
+            Optimiser::Sgd | Optimiser::Adagrad => config.rate,
             Optimiser::Adam => {
                 (f64::from(config.rate) * (1.0 - power2).sqrt() / (1.0 - power1)) as f32
             }
@@ -108,7 +115,7 @@ impl Rule {
 
     /// True if parameters without a gradient stay as they are.
     pub(crate) fn keeps_unused(self) -> bool {
-        self.decay.to_bits() == 0 && self.optimiser == Optimiser::Sgd
+        self.decay.to_bits() == 0 && self.optimiser != Optimiser::Adam
     }
 
     /// Moves parameters against their gradient, to which the decay times the parameters is added.
@@ -119,6 +126,15 @@ impl Rule {
             Optimiser::Sgd => {
                 for (param, &gradient) in params.iter_mut().zip(gradient) {
                     *param -= self.rate * (gradient + decay * *param);
+                }
+            }
+            // Duchi et al., "Adaptive subgradient methods", section 1.3.
+            Optimiser::Adagrad => {
+                let params = params.iter_mut().zip(gradient).zip(moments.second);
+                for ((param, &gradient), sum) in params {
+                    let gradient = gradient + decay * *param;
+                    *sum += gradient * gradient;
+                    *param -= self.rate * gradient / (sum.sqrt() + EPSILON);
                 }
             }
             Optimiser::Adam => {

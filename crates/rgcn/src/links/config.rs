@@ -15,8 +15,12 @@ pub enum LinkLoss {
     /// The mean cross entropy of the true triple among those with its head corrupted, and among
     /// those with its tail corrupted.
     Softmax,
+    /// The mean cross entropy of true ends among all nodes. All ends that are true for a node and a
+    /// relation are in one step (k-vs-all), and nothing is sampled.
+    #[serde(rename = "k-vs-all")]
+    KvsAll,
 }
-named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax; "logistic or softmax");
+named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax, "k-vs-all" => KvsAll; "logistic, softmax or k-vs-all");
 
 /// The score of a triple from the vectors of its ends and of its relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +64,8 @@ pub struct LinkConfig {
     pub patience: u32,
     /// Features of a node that the decoder reads.
     pub width: usize,
-    /// Triples of a step; 0: all of them. The messages of a step go along its triples.
+    /// Triples of a step, or with k-vs-all its questions (a node and a relation); 0: all of them.
+    /// The messages of a step go along its triples.
     pub batch: u32,
     /// The share of a step's triples along which no message goes, from 0 to below 1.
     pub edge_dropout: f32,
@@ -158,6 +163,22 @@ impl LinkConfig {
         if self.decoder == LinkDecoder::ComplEx && !self.width.is_multiple_of(2) {
             let expected = "an even number: real and imaginary parts";
             return Err(Error::config("width", self.width, expected));
+        }
+        if self.loss == LinkLoss::KvsAll && self.encode {
+            let expected = "logistic or softmax with an encoder";
+            return Err(Error::config("loss", self.loss, expected));
+        }
+        if self.loss == LinkLoss::KvsAll && !self.reciprocal {
+            let expected = "true: k-vs-all asks for heads by vectors of inverse relations";
+            return Err(Error::config("reciprocal", false, expected));
+        }
+        if self.loss == LinkLoss::KvsAll && self.clip > 0.0 {
+            let expected = "0: k-vs-all cuts no gradients";
+            return Err(Error::config("clip", self.clip, expected));
+        }
+        if self.loss == LinkLoss::KvsAll && self.decoder_l2 > 0.0 {
+            let expected = "0: with k-vs-all n3 regularises";
+            return Err(Error::config("decoder_l2", self.decoder_l2, expected));
         }
         if self.patience > 0 && self.valid_epochs == 0 {
             let expected = "1 or more, for patience";

@@ -69,6 +69,11 @@ impl Decoder {
             (Some(n), Side::Head) => triple.relation + n,
             _ => triple.relation,
         };
+        self.query_of(given, relation, query);
+    }
+
+    /// The vector whose product with a tail's units is the score of its triple with a given head.
+    pub(crate) fn query_of(&self, given: &[f32], relation: u32, query: &mut [f32]) {
         let relation = row(&self.relations, relation, self.width);
         if self.kind == LinkDecoder::ComplEx {
             return complex_product(given, relation, query);
@@ -80,7 +85,7 @@ impl Decoder {
 
     /// Adds the gradient of a query to those of the two vectors that it is made of.
     #[inline(always)]
-    fn add_of_query(&self, of_query: &[f32], other: &[f32], sum: &mut [f32]) {
+    pub(super) fn add_of_query(&self, of_query: &[f32], other: &[f32], sum: &mut [f32]) {
         match self.kind {
             LinkDecoder::DistMult => add_product(of_query, other, sum),
             LinkDecoder::ComplEx => add_conjugate_product(of_query, other, sum),
@@ -254,7 +259,8 @@ impl LinkLoss {
                 }
                 loss * f64::from(share)
             }
-            LinkLoss::Softmax => {
+            // Over all nodes, the corrupted ones are all others.
+            LinkLoss::Softmax | LinkLoss::KvsAll => {
                 let (truth, corrupted) = scores.split_at_mut(1);
                 let (tails, heads) = corrupted.split_at_mut(n_tails);
                 let (of_tails, tail_slope) = cross_entropy(truth[0], tails);
@@ -324,32 +330,19 @@ const LANES: usize = 16;
 /// The product of two vectors.
 #[inline(always)]
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let [product] = dots([a], b);
-    product
-}
-
-/// The products of some vectors of one length with another, each with the bits of [`dot`]; `b` is
-/// loaded once.
-#[inline(always)]
-pub(crate) fn dots<const N: usize>(a: [&[f32]; N], b: &[f32]) -> [f32; N] {
-    let mut lanes = [[0.0; LANES]; N];
-    let a = a.map(|a| &a[..b.len()]);
-    let n_whole = b.len() / LANES * LANES;
-    for begin in (0..n_whole).step_by(LANES) {
-        let b = &b[begin..][..LANES];
-        for (lanes, a) in lanes.iter_mut().zip(a) {
-            let a = &a[begin..][..LANES];
-            for lane in 0..LANES {
-                lanes[lane] += a[lane] * b[lane];
-            }
+    let mut lanes = [0.0; LANES];
+    let a = &a[..b.len()];
+    let (whole_a, whole_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = whole_a.remainder().iter().zip(whole_b.remainder());
+    for (a, b) in whole_a.zip(whole_b) {
+        for lane in 0..LANES {
+            lanes[lane] += a[lane] * b[lane];
         }
     }
-    for (lanes, a) in lanes.iter_mut().zip(a) {
-        for ((lane, a), b) in lanes.iter_mut().zip(&a[n_whole..]).zip(&b[n_whole..]) {
-            *lane += a * b;
-        }
+    for (lane, (a, b)) in lanes.iter_mut().zip(rest) {
+        *lane += a * b;
     }
-    lanes.map(tree_sum)
+    tree_sum(lanes)
 }
 
 /// The sum of the lanes, halves first.

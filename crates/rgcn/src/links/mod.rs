@@ -8,12 +8,16 @@
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod decoder;
+mod embeddings;
+mod kvsall;
 #[cfg(test)]
 pub(crate) mod naive;
+mod questions;
 pub(crate) mod ranking;
 pub(crate) mod sampling;
 pub(crate) mod saved;
 mod state;
+mod step;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trainer;

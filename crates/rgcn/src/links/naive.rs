@@ -39,7 +39,7 @@ impl Naive<'_> {
                 let corrupted = tails.iter().chain(&heads).map(|&score| logistic(score));
                 (logistic(-truth) + corrupted.sum::<f64>()) / (1 + negatives.len()) as f64
             }
-            LinkLoss::Softmax => {
+            LinkLoss::Softmax | LinkLoss::KvsAll => {
                 let entropy = |others: &[f64]| {
                     let sum: f64 = others.iter().map(|x| x.exp()).sum();
                     (truth.exp() + sum).ln() - truth

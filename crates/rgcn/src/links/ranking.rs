@@ -4,11 +4,15 @@ use std::cmp::Ordering;
 
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
+use shardgraph_collectives::Op;
+use shardgraph_device::{Buffer, Device};
 use shardgraph_metrics::{RankScores, RankSums};
+use shardgraph_ops::{MatMul, matmul};
 
 use super::data::{Known, Side};
-use super::decoder::{Decoder, dot, dots};
-use crate::Edge;
+use super::decoder::Decoder;
+use crate::model::comm::RankComm;
+use crate::{Edge, Error};
 
 /// The ranks of true links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,93 +28,164 @@ pub struct LinkScores {
 }
 
 /// Bytes of scores that exist at a time.
-const SCORE_BYTES: usize = 4 << 20;
+const SCORE_BYTES: usize = 16 << 20;
+/// The most queries that are scored together.
+const N_QUERIES: usize = 256;
 
-/// Ranks both ends of each triple among all nodes; `units` has a row for each.
-///
-/// # Complexity
-/// 2 * triples * nodes * width multiplications; memory is a block of at most 64 queries by all
-/// nodes, of about 4 MiB.
-pub(crate) fn rank(
-    decoder: &Decoder,
-    units: &[f32],
-    triples: &[Edge],
-    known: &Known,
-) -> LinkScores {
-    let n_nodes = units.len() / decoder.width;
-    let n_queries = (SCORE_BYTES / 4 / n_nodes.max(1)).clamp(1, 64);
-    let (mut raw, mut heads, mut tails) = (
-        RankSums::default(),
-        RankSums::default(),
-        RankSums::default(),
-    );
-    let mut scores = Vec::new();
-    for side in [Side::Head, Side::Tail] {
-        let filtered = match side {
-            Side::Head => &mut heads,
-            Side::Tail => &mut tails,
-        };
-        for block in triples.chunks(n_queries) {
-            score_block(decoder, units, block, side, &mut scores);
+/// A model whose links are ranked.
+#[derive(Clone, Copy)]
+pub(crate) struct RankedModel<'a> {
+    pub(crate) decoder: &'a Decoder,
+    /// A row for each node.
+    pub(crate) units: &'a [f32],
+    /// The ends that filtered ranks leave out.
+    pub(crate) known: &'a Known,
+}
+
+/// The ranks of one side of some triples.
+#[derive(Default)]
+struct SideRanks {
+    raw: Vec<f64>,
+    filtered: Vec<f64>,
+}
+
+impl RankedModel<'_> {
+    /// Ranks both ends of each triple among all nodes; every rank takes a part of the triples.
+    ///
+    /// # Complexity
+    /// 4 * triples * nodes * width FLOP; memory is a copy of the units, and at most 256 queries by
+    /// all nodes, of about 16 MiB.
+    /// # Determinism
+    /// A triple's scores do not depend on those that are scored with it: any number of ranks gives
+    /// the same.
+    pub(crate) fn rank(
+        &self,
+        triples: &[Edge],
+        ranks: &mut RankComm<'_>,
+    ) -> Result<LinkScores, Error> {
+        let (rank, n_ranks) = (ranks.comm.rank() as usize, ranks.comm.size() as usize);
+        let begin = |rank: usize| rank * triples.len() / n_ranks;
+        let own = &triples[begin(rank)..begin(rank + 1)];
+        let counts: Vec<usize> = (0..n_ranks)
+            .map(|rank| begin(rank + 1) - begin(rank))
+            .collect();
+        let n_nodes = self.units.len() / self.decoder.width;
+        let n_queries = (SCORE_BYTES / 4 / n_nodes.max(1)).clamp(1, N_QUERIES);
+        let mut scorer = Scorer::new(self.decoder, self.units, n_queries)?;
+        let [heads, tails] = [Side::Head, Side::Tail].map(|side| -> Result<_, Error> {
+            let SideRanks { raw, filtered } = self.side_ranks(&mut scorer, own, side)?;
+            Ok([
+                gather_ranks(&raw, &counts, ranks)?,
+                gather_ranks(&filtered, &counts, ranks)?,
+            ])
+        });
+        let ([raw_heads, heads], [raw_tails, tails]) = (heads?, tails?);
+        let raw = raw_heads.merged(raw_tails);
+        let both = heads.clone().merged(tails.clone());
+        Ok(LinkScores {
+            filtered: both.scores(),
+            raw: raw.scores(),
+            filtered_heads: heads.scores(),
+            filtered_tails: tails.scores(),
+        })
+    }
+
+    fn side_ranks(
+        &self,
+        scorer: &mut Scorer<'_>,
+        triples: &[Edge],
+        side: Side,
+    ) -> Result<SideRanks, Error> {
+        let n_nodes = self.units.len() / self.decoder.width;
+        let mut ranks = SideRanks::default();
+        for block in triples.chunks(scorer.n_queries) {
+            let scores = scorer.scores(block, side)?;
             for (&triple, scores) in block.iter().zip(scores.chunks_exact(n_nodes)) {
                 let own = side.of(triple);
                 let mut counts = Counts::of_all(scores, own);
-                raw.add(counts.rank());
-                counts.leave_out(known.ends(triple, side), scores, own);
-                filtered.add(counts.rank());
+                ranks.raw.push(counts.rank());
+                counts.leave_out(self.known.ends(triple, side), scores, own);
+                ranks.filtered.push(counts.rank());
             }
         }
-    }
-    let both = heads.merged(tails);
-    LinkScores {
-        filtered: both.scores(),
-        raw: raw.scores(),
-        filtered_heads: heads.scores(),
-        filtered_tails: tails.scores(),
+        Ok(ranks)
     }
 }
 
-/// Queries that are scored together against a node.
-const GROUP: usize = 4;
-
-/// The scores of all nodes for each triple of a block, a triple after the other.
-pub(crate) fn score_block(
-    decoder: &Decoder,
-    units: &[f32],
-    block: &[Edge],
-    side: Side,
-    scores: &mut Vec<f32>,
-) {
-    let width = decoder.width;
-    let n_nodes = units.len() / width;
-    let mut queries = vec![0.0; block.len() * width];
-    for (&triple, query) in block.iter().zip(queries.chunks_exact_mut(width)) {
-        decoder.query(units, triple, side, query);
-    }
-    scores.clear();
-    scores.resize(block.len() * n_nodes, 0.0);
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (node, units) in units.chunks_exact(width).enumerate() {
-                let groups = queries.chunks_exact(GROUP * width);
-                let others = groups.remainder().chunks_exact(width);
-                let mut places = scores[node..].iter_mut().step_by(n_nodes);
-                for group in groups {
-                    let query = |idx: usize| &group[idx * width..][..width];
-                    let found = dots([query(0), query(1), query(2), query(3)], units);
-                    let places = found.into_iter().zip(&mut places);
-                    places.for_each(|(found, place)| *place = found);
-                }
-                for query in others {
-                    if let Some(place) = places.next() {
-                        *place = dot(query, units);
-                    }
-                }
-            }
-        },
-    );
+/// The sums of all ranks' numbers, in their order.
+fn gather_ranks(
+    own: &[f64],
+    counts: &[usize],
+    ranks: &mut RankComm<'_>,
+) -> Result<RankSums, Error> {
+    let own: Vec<u64> = own.iter().map(|rank| rank.to_bits()).collect();
+    let mut all = vec![0u64; counts.iter().sum()];
+    ranks.run(Op::AllGatherV {
+        send: (&own).into(),
+        recv: (&mut all).into(),
+        counts,
+    })?;
+    let mut sums = RankSums::default();
+    all.into_iter().for_each(|rank| sums.add(f64::from_bits(rank)));
+    Ok(sums)
 }
+
+/// Scores of queries by all nodes, as dense products of one shape: a score does not depend on the
+/// queries beside it.
+pub(crate) struct Scorer<'a> {
+    decoder: &'a Decoder,
+    units: &'a [f32],
+    /// Queries of a product.
+    n_queries: usize,
+    device: Device,
+    /// The units, `[nodes, width]`.
+    nodes: Buffer,
+    /// `[queries, width]`, `[queries, nodes]`.
+    queries: Buffer,
+    scores: Buffer,
+}
+
+impl<'a> Scorer<'a> {
+    pub(crate) fn new(
+        decoder: &'a Decoder,
+        units: &'a [f32],
+        n_queries: usize,
+    ) -> Result<Scorer<'a>, Error> {
+        let device = Device::host();
+        let n_nodes = units.len() / decoder.width;
+        Ok(Scorer {
+            decoder,
+            units,
+            n_queries,
+            nodes: device.upload(units)?,
+            queries: device.zeros(n_queries * decoder.width)?,
+            scores: device.zeros(n_queries * n_nodes)?,
+            device,
+        })
+    }
+
+    /// The scores of all nodes for each triple of a block, a triple after the other; those of
+    /// earlier blocks behind them.
+    pub(crate) fn scores(&mut self, block: &[Edge], side: Side) -> Result<&[f32], Error> {
+        let width = self.decoder.width;
+        let queries = self.queries.on_host_mut(OP)?.chunks_exact_mut(width);
+        for (&triple, query) in block.iter().zip(queries) {
+            self.decoder.query(self.units, triple, side, query);
+        }
+        let shape = MatMul {
+            rows: self.n_queries,
+            inner: width,
+            cols: self.units.len() / width,
+            transpose_a: false,
+            transpose_b: true,
+        };
+        let (queries, nodes) = (&self.queries, &self.nodes);
+        matmul(&self.device, shape, queries, nodes, &mut self.scores)?;
+        Ok(self.scores.on_host(OP)?)
+    }
+}
+
+const OP: &str = "rank links";
 
 /// Nodes that score higher than a true end, and those that score the same.
 struct Counts {
@@ -139,13 +214,36 @@ impl Counts {
             equal: 0,
             score: scores[own as usize],
         };
-        for &score in scores {
-            let (higher, equal) = counts.kind(score);
-            counts.higher += higher;
-            counts.equal += equal;
+        if counts.score.is_nan() {
+            for &score in scores {
+                let (higher, equal) = counts.kind(score);
+                counts.higher += higher;
+                counts.equal += equal;
+            }
+        } else {
+            Arch::new().dispatch(
+                #[inline(always)]
+                || counts.add_all(scores),
+            );
         }
         counts.equal -= 1; // the true end itself
         counts
+    }
+
+    /// As [`Counts::kind`] of each, where the true score is a number.
+    #[inline(always)]
+    fn add_all(&mut self, scores: &[f32]) {
+        let truth = self.score;
+        // Counts of 32 bits in between, which take the lanes of the scores.
+        for scores in scores.chunks(1 << 20) {
+            let (mut lower, mut equal) = (0u32, 0u32);
+            for &score in scores {
+                lower += u32::from(score < truth);
+                equal += u32::from(score == truth);
+            }
+            self.higher += (scores.len() as u32 - lower - equal) as u64;
+            self.equal += u64::from(equal);
+        }
     }
 
     fn leave_out(&mut self, ends: impl Iterator<Item = u32>, scores: &[f32], own: u32) {

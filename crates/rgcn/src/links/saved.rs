@@ -7,9 +7,9 @@ use shardgraph_job::Checkpoint;
 
 use super::config::LinkConfig;
 use super::data::{LinkData, Side};
-use super::ranking::{LinkScores, score_block};
+use super::ranking::{LinkScores, Scorer};
 use super::state::{FILES, LinkState, RUN, known_hash, read};
-use super::trainer::{LinkTrainer, layout_of};
+use super::trainer::{LinkTrainer, layout_of, message_graph};
 use crate::model::comm::RankComm;
 use crate::train::folder::RUN as CLASS_RUN;
 use crate::train::run::newest;
@@ -116,14 +116,13 @@ impl SavedLinks {
         let asked: Vec<(Edge, Side)> = asked.collect::<Result<_, _>>()?;
         self.with_trainer(data, |trainer, ranks| {
             trainer.encode_whole(ranks)?;
-            let mut scores = Vec::new();
+            let mut scorer = Scorer::new(&trainer.decoder, trainer.units(), 1)?;
             let best = asked.into_iter().map(|(triple, side)| {
-                let units = trainer.units();
-                score_block(&trainer.decoder, units, &[triple], side, &mut scores);
+                let scores = scorer.scores(&[triple], side)?;
                 let known: Vec<u32> = trainer.known.ends(triple, side).collect();
-                best_of(&scores, &known, n_best)
+                Ok(best_of(scores, &known, n_best))
             });
-            Ok(best.collect())
+            best.collect()
         })
     }
 
@@ -133,13 +132,14 @@ impl SavedLinks {
         data: &LinkData,
         body: impl FnOnce(&mut LinkTrainer<'_>, &mut RankComm<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let graph = data.messages(data.train())?;
-        let layout = layout_of(&graph, &self.config)?;
+        let graph = message_graph(data, &self.config)?;
+        let layout = graph.as_ref().map(|graph| layout_of(graph, &self.config));
+        let layout = layout.transpose()?;
         let ranks = &mut RankComm {
             comm: &mut Comm::solo(),
             deadline: Timeout::default(),
         };
-        let mut trainer = LinkTrainer::new(data, &self.config, &layout)?;
+        let mut trainer = LinkTrainer::new(data, &self.config, layout.as_ref(), ranks)?;
         trainer.load(&self.state, ranks)?;
         body(&mut trainer, ranks)
     }

@@ -10,7 +10,8 @@ use shardgraph_storage::hash_numbers;
 use super::config::LinkConfig;
 use super::data::LinkData;
 use super::decoder::Decoder;
-use super::trainer::{FreeUnits, LinkOptions};
+use super::embeddings::Embeddings;
+use super::trainer::LinkOptions;
 use crate::Error;
 use crate::train::run::{RunFolder, check_epochs, refuse};
 use crate::train::state::State;
@@ -53,7 +54,7 @@ impl Run {
         for (name, values) in TENSORS.into_iter().zip(&state.decoder) {
             tensors.add_f32(name, values)?;
         }
-        for (name, values) in UNITS.into_iter().zip(state.free.iter().flatten()) {
+        for (name, values) in UNITS.into_iter().zip(state.embeddings.iter().flatten()) {
             tensors.add_f32(name, values)?;
         }
         checkpoint.add(DECODER, tensors.to_bytes()?)?;
@@ -80,49 +81,58 @@ pub(super) struct LinkState {
     /// The relations' vectors and their two means.
     decoder: [Vec<f32>; 3],
     /// Nodes' vectors and their two means, where nothing encodes.
-    free: Option<[Vec<f32>; 3]>,
+    embeddings: Option<[Vec<f32>; 3]>,
 }
 
 impl LinkState {
-    pub(super) fn new(encoder: State, decoder: &Decoder, free: Option<&FreeUnits>) -> LinkState {
+    pub(super) fn new(
+        encoder: State,
+        decoder: &Decoder,
+        embeddings: Option<[Vec<f32>; 3]>,
+    ) -> LinkState {
         let moments = &decoder.moments;
         let tensors = [&decoder.relations, &moments.first, &moments.second];
         LinkState {
             encoder,
             decoder: tensors.map(Vec::clone),
-            free: free.map(|FreeUnits { values, moments }| {
-                [values, &moments.first, &moments.second].map(Vec::clone)
-            }),
+            embeddings,
         }
     }
 
-    /// Puts the tensors of the decoder, and of nodes' vectors, in their place.
-    pub(super) fn load_decoder(
-        &self,
-        decoder: &mut Decoder,
-        free: Option<&mut FreeUnits>,
-    ) -> Result<(), Error> {
+    /// Puts the decoder's tensors in their place.
+    pub(super) fn load_decoder(&self, decoder: &mut Decoder) -> Result<(), Error> {
         let moments = &mut decoder.moments;
         let places = [
             &mut decoder.relations,
             &mut moments.first,
             &mut moments.second,
         ];
-        let mut places: Vec<_> = places.into_iter().zip(&self.decoder).zip(TENSORS).collect();
-        if let (Some(FreeUnits { values, moments }), Some(saved)) = (free, &self.free) {
-            let units = [values, &mut moments.first, &mut moments.second];
-            places.extend(units.into_iter().zip(saved).zip(UNITS));
-        }
-        for ((place, values), name) in places {
-            if place.len() != values.len() {
-                let (n, expected) = (values.len(), place.len());
-                let message =
-                    format!("checkpoint: tensor {name} has {n} numbers, expected {expected}");
-                return Err(Error::new(Error::Checkpoint, message));
-            }
+        for ((place, values), name) in places.into_iter().zip(&self.decoder).zip(TENSORS) {
+            check_length(name, values.len(), place.len())?;
             place.clone_from(values);
         }
         Ok(())
+    }
+
+    /// Puts nodes' vectors in their place.
+    pub(super) fn load_embeddings(&self, embeddings: &mut Embeddings) -> Result<(), Error> {
+        let empty = [const { Vec::new() }; 3];
+        let saved = self.embeddings.as_ref().unwrap_or(&empty);
+        for ((values, expected), name) in saved.iter().zip(embeddings.lengths()).zip(UNITS) {
+            check_length(name, values.len(), expected)?;
+        }
+        embeddings.load(saved);
+        Ok(())
+    }
+}
+
+fn check_length(name: &str, n: usize, expected: usize) -> Result<(), Error> {
+    match n == expected {
+        true => Ok(()),
+        false => {
+            let message = format!("checkpoint: tensor {name} has {n} numbers, expected {expected}");
+            Err(Error::new(Error::Checkpoint, message))
+        }
     }
 }
 
@@ -130,24 +140,30 @@ impl LinkState {
 pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
     run.config.check()?;
-    let (encoder, _) = State::read(checkpoint, &run.config.encoder)?;
+    let encoder = match run.config.encode {
+        true => State::read(checkpoint, &run.config.encoder)?.0,
+        false => State::empty(
+            u32::try_from(checkpoint.step()).unwrap_or(u32::MAX),
+            Vec::new(),
+        ),
+    };
     let tensors = checkpoint.tensors(DECODER)?;
     let mut decoder = [const { Vec::new() }; 3];
     for (values, name) in decoder.iter_mut().zip(TENSORS) {
         *values = tensors.f32s(name)?;
     }
-    let mut free = None;
+    let mut embeddings = None;
     if !run.config.encode {
         let mut units = [const { Vec::new() }; 3];
         for (values, name) in units.iter_mut().zip(UNITS) {
             *values = tensors.f32s(name)?;
         }
-        free = Some(units);
+        embeddings = Some(units);
     }
     let state = LinkState {
         encoder,
         decoder,
-        free,
+        embeddings,
     };
     Ok((run, state))
 }

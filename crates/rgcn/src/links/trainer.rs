@@ -2,38 +2,41 @@
 //! all nodes' outputs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
-use shardgraph_random::KeyedRng;
 use shardgraph_storage::Hasher;
 
-use super::config::LinkConfig;
+use super::config::{LinkConfig, LinkLoss};
 use super::data::{Known, LinkData};
-use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale};
-use super::ranking::{LinkScores, rank};
-use super::sampling;
+use super::decoder::Decoder;
+use super::embeddings::Embeddings;
+use super::kvsall::{KvsAll, N_BLOCKS, NodeBlocks};
+use super::questions::Questions;
+use super::ranking::{LinkScores, RankedModel};
 use super::state::{self, LinkState, Run};
+use super::step::AllNodes;
 use crate::error::diverged;
-use crate::layer::coefficients::glorot;
-use crate::layer::optimiser::{Moments, Rule};
 use crate::layer::plan::LayerPlan;
-use crate::layer::values::{largest_magnitude, squares};
+use crate::layer::values::largest_magnitude;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout, RankContext};
-use crate::model::network::{Gradients, Network};
+use crate::model::network::Network;
 use crate::partition::Method;
-use crate::train::run::{self, Trainer};
+use crate::train::run::{self, RunFolder, Trainer};
+use crate::train::run_ranks;
 use crate::train::schedule::CheckpointSchedule;
-use crate::train::state::{gather, params_hash};
+use crate::train::state::{State, gather, params_hash};
 use crate::{Edge, Error, RelationalGraph};
 
 /// The folder of a run that predicts links.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LinkOptions {
+    /// Ranks that share a step, each a thread: up to 16 with the loss over all nodes, else 1.
+    pub n_ranks: u32,
     /// The folder for checkpoints and metrics; absent: none are written.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -43,6 +46,19 @@ pub struct LinkOptions {
     /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs
     /// decide alone.
     pub checkpoint_s: Option<f64>,
+}
+
+impl Default for LinkOptions {
+    /// One rank, no folder.
+    fn default() -> LinkOptions {
+        LinkOptions {
+            n_ranks: 1,
+            folder: None,
+            resume: false,
+            checkpoint_epochs: 0,
+            checkpoint_s: None,
+        }
+    }
 }
 
 /// The report of an epoch; without its time, one line of `metrics.jsonl`.
@@ -122,46 +138,116 @@ pub fn train_links(
     data: &LinkData,
     config: &LinkConfig,
     options: &LinkOptions,
-    progress: &mut dyn FnMut(&LinkReport),
+    progress: &mut (dyn FnMut(&LinkReport) + Send),
 ) -> Result<LinkOutcome, Error> {
     config.check()?;
-    let mut begun = state::begin(data, config, options)?;
-    let config = &begun.config;
-    let graph = data.messages(data.train())?;
-    let layout = layout_of(&graph, config)?;
-    let ranks = &mut RankComm {
-        comm: &mut Comm::solo(),
-        deadline: Timeout::default(),
+    check_ranks(config, options.n_ranks)?;
+    let begun = state::begin(data, config, options)?;
+    check_ranks(&begun.config, options.n_ranks)?;
+    let folder = Mutex::new(begun.folder);
+    let progress = Mutex::new(progress);
+    let job = LinkJob {
+        data,
+        config: &begun.config,
+        options,
+        state: begun.state.as_ref(),
     };
-    let mut trainer = LinkTrainer::new(data, config, &layout)?;
-    let begin = match &begun.state {
-        None => 0,
-        Some(state) => trainer.load(state, ranks)?,
+    let results = run_ranks(options.n_ranks, |comm| {
+        let is_first = comm.rank() == 0;
+        let mut folder: Option<RunFolder> = match is_first {
+            true => folder.lock().ok().and_then(|mut folder| folder.take()),
+            false => None,
+        };
+        job.run(comm, folder.as_mut(), &mut |report| {
+            if is_first && let Ok(mut progress) = progress.lock() {
+                progress(report);
+            }
+        })
+    })?;
+    let first = results.into_iter().next();
+    first.ok_or_else(|| Error::new(Error::Rank, "no rank came back"))
+}
+
+/// Refuses numbers of ranks out of range, and several where a step is one rank's.
+fn check_ranks(config: &LinkConfig, n_ranks: u32) -> Result<(), Error> {
+    let most = match config.loss {
+        LinkLoss::KvsAll => N_BLOCKS as u32,
+        _ => 1,
     };
-    let schedule = CheckpointSchedule::new(
-        config.encoder.epochs,
-        options.checkpoint_epochs,
-        options.checkpoint_s,
-    );
-    let folder = begun.folder.as_mut();
-    let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
-    let last = reports.last().and_then(|report| report.valid);
-    let (best_epoch, best) = match &trainer.best {
-        Some(best) => (best.epoch, Some(best.scores)),
-        None => (begin + reports.len() as u32, last),
-    };
-    Ok(LinkOutcome {
-        best_epoch,
-        valid: match best {
-            Some(valid) => Some(valid),
-            None => trainer.rank(data.valid(), ranks)?,
-        },
-        test: trainer.rank(data.test(), ranks)?,
-        params_hash: trainer.params_hash(ranks)?,
-        n_bytes: trainer.n_bytes(),
-        config: config.clone(),
-        reports,
-    })
+    match (1..=most).contains(&n_ranks) {
+        true => Ok(()),
+        false if most == 1 => {
+            let expected = "1 with a loss of sampled nodes: several share the steps of k-vs-all";
+            Err(Error::config("ranks", n_ranks, expected))
+        }
+        false => Err(Error::config("ranks", n_ranks, "1 to 16")),
+    }
+}
+
+/// A run as all ranks see it.
+struct LinkJob<'a> {
+    data: &'a LinkData,
+    config: &'a LinkConfig,
+    options: &'a LinkOptions,
+    state: Option<&'a LinkState>,
+}
+
+impl LinkJob<'_> {
+    /// One rank's run.
+    fn run(
+        &self,
+        comm: &mut Comm,
+        folder: Option<&mut RunFolder>,
+        progress: &mut dyn FnMut(&LinkReport),
+    ) -> Result<LinkOutcome, Error> {
+        let LinkJob { data, config, .. } = *self;
+        let ranks = &mut RankComm {
+            comm,
+            deadline: Timeout::default(),
+        };
+        let graph = message_graph(data, config)?;
+        let layout = graph.as_ref().map(|graph| layout_of(graph, config));
+        let layout = layout.transpose()?;
+        let mut trainer = LinkTrainer::new(data, config, layout.as_ref(), ranks)?;
+        let begin = match self.state {
+            None => 0,
+            Some(state) => trainer.load(state, ranks)?,
+        };
+        let schedule = CheckpointSchedule::new(
+            config.encoder.epochs,
+            self.options.checkpoint_epochs,
+            self.options.checkpoint_s,
+        );
+        let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
+        let last = reports.last().and_then(|report| report.valid);
+        let (best_epoch, best) = match &trainer.best {
+            Some(best) => (best.epoch, Some(best.scores)),
+            None => (begin + reports.len() as u32, last),
+        };
+        Ok(LinkOutcome {
+            best_epoch,
+            valid: match best {
+                Some(valid) => Some(valid),
+                None => trainer.rank(data.valid(), ranks)?,
+            },
+            test: trainer.rank(data.test(), ranks)?,
+            params_hash: trainer.params_hash(ranks)?,
+            n_bytes: trainer.n_bytes(),
+            config: config.clone(),
+            reports,
+        })
+    }
+}
+
+/// The graph that an encoder's messages go through; none without an encoder.
+pub(super) fn message_graph(
+    data: &LinkData,
+    config: &LinkConfig,
+) -> Result<Option<RelationalGraph>, Error> {
+    match config.encode {
+        true => data.messages(data.train()).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// The layout of the messages along some triples; all nodes are in all of its sets, because of the
@@ -186,43 +272,37 @@ pub(super) fn layout_of<'g>(
 /// A model and the data of its steps.
 pub(super) struct LinkTrainer<'a> {
     pub(super) data: &'a LinkData,
-    config: &'a LinkConfig,
-    pub(super) network: Network<'a>,
+    pub(super) config: &'a LinkConfig,
+    pub(super) nodes: NodeVectors<'a>,
     pub(super) decoder: Decoder,
-    /// The messages along all training triples.
-    whole: Vec<Arc<LayerPlan>>,
     pub(super) known: Known,
-    /// Vectors of nodes that are parameters, where nothing encodes.
-    pub(super) free: Option<FreeUnits>,
+    /// With the loss over all nodes.
+    pub(super) all_nodes: Option<AllNodes>,
     /// The best parameters, where training waits for better ones.
     best: Option<Best>,
     epochs_done: u32,
 }
 
-/// Vectors of nodes that are parameters themselves.
-#[derive(Clone, Debug)]
-pub(super) struct FreeUnits {
-    pub(super) values: Vec<f32>,
-    pub(super) moments: Moments,
+/// The source of the vectors of nodes that the decoder reads.
+pub(super) enum NodeVectors<'a> {
+    Encoded(Box<Encoder<'a>>),
+    Embedded(Embeddings),
 }
 
-impl FreeUnits {
-    fn new(config: &LinkConfig, n_nodes: u32) -> FreeUnits {
-        let mut values = vec![0.0; n_nodes as usize * config.width];
-        let mut stream = KeyedRng::new(config.encoder.seed, "rgcn links units", 0);
-        glorot(&mut stream, [n_nodes as usize, config.width], &mut values);
-        FreeUnits {
-            moments: Moments::new(config.encoder.optimiser, values.len()),
-            values,
-        }
-    }
+/// An R-GCN, and its messages along all training triples.
+pub(super) struct Encoder<'a> {
+    pub(super) network: Network<'a>,
+    whole: Vec<Arc<LayerPlan>>,
 }
 
 /// The parameters after the epoch that ranked the validation triples best.
 struct Best {
     epoch: u32,
     scores: LinkScores,
-    state: LinkState,
+    decoder: Decoder,
+    /// The encoder's on rank 0.
+    encoder: Option<State>,
+    embeddings: Option<Embeddings>,
 }
 
 impl Trainer for LinkTrainer<'_> {
@@ -232,18 +312,7 @@ impl Trainer for LinkTrainer<'_> {
     /// due.
     fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<LinkReport, Error> {
         let timer = Timer::wall();
-        let train = self.data.train();
-        let order = sampling::order(self.config.encoder.seed, epoch, train.len());
-        let batch = match self.config.batch {
-            0 => train.len(),
-            batch => train.len().min(batch as usize),
-        };
-        let first = u64::from(epoch) * order.len().div_ceil(batch) as u64;
-        let mut loss = 0.0;
-        for (step, batch) in (first..).zip(order.chunks(batch)) {
-            let triples: Vec<Edge> = batch.iter().map(|&idx| train[idx as usize]).collect();
-            loss += self.step(step, &triples, ranks)?;
-        }
+        let loss = self.pass(epoch, ranks)?;
         let epoch_ms = timer.elapsed_s() * 1e3;
         self.check_finite(ranks)?;
         let valid = match self.is_ranked(epoch + 1) {
@@ -254,7 +323,7 @@ impl Trainer for LinkTrainer<'_> {
         self.keep_best(valid, ranks)?;
         Ok(LinkReport {
             step: u64::from(epoch) + 1,
-            loss: loss / train.len() as f64,
+            loss: loss / self.data.train().len() as f64,
             valid,
             epoch_ms,
         })
@@ -271,9 +340,14 @@ impl Trainer for LinkTrainer<'_> {
 
     /// The decoder's parameters are checked too.
     fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
-        self.network.check_finite(ranks)?;
-        let free = self.free.as_ref().map_or(&[][..], |free| &free.values);
-        let largest = largest_magnitude(&self.decoder.relations).max(largest_magnitude(free));
+        let of_nodes = match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => {
+                encoder.network.check_finite(ranks)?;
+                0.0
+            }
+            NodeVectors::Embedded(embeddings) => largest_magnitude(&embeddings.values),
+        };
+        let largest = largest_magnitude(&self.decoder.relations).max(of_nodes);
         match largest.is_finite() {
             true => Ok(()),
             false => Err(diverged()),
@@ -286,9 +360,20 @@ impl Trainer for LinkTrainer<'_> {
     }
 
     fn finish(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
-        if let Some(best) = self.best.take() {
-            self.load(&best.state, ranks)?;
-            self.best = Some(best);
+        if let Some(best) = &self.best {
+            self.decoder = best.decoder.clone();
+            match &mut self.nodes {
+                NodeVectors::Encoded(encoder) => {
+                    if let Some(state) = &best.encoder {
+                        state.load(&mut encoder.network, ranks)?;
+                    }
+                }
+                NodeVectors::Embedded(embeddings) => {
+                    if let Some(best) = &best.embeddings {
+                        embeddings.clone_from(best);
+                    }
+                }
+            }
         }
         self.check_finite(ranks)
     }
@@ -298,37 +383,62 @@ impl Trainer for LinkTrainer<'_> {
         epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error> {
-        let Some(encoder) = gather(&mut self.network, epochs_done, ranks)? else {
+        let (encoder, embeddings) = match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => {
+                (gather(&mut encoder.network, epochs_done, ranks)?, None)
+            }
+            NodeVectors::Embedded(embeddings) => {
+                let state = State::empty(epochs_done, Vec::new());
+                (Some(state), Some(embeddings.gather(ranks)?))
+            }
+        };
+        let Some(encoder) = encoder.filter(|_| ranks.comm.rank() == 0) else {
             return Ok(None);
         };
         let run = Run::new(self.data, self.config);
-        run.checkpoint(&LinkState::new(encoder, &self.decoder, self.free.as_ref()))
+        run.checkpoint(&LinkState::new(encoder, &self.decoder, embeddings))
             .map(Some)
     }
 }
 
 impl<'a> LinkTrainer<'a> {
+    /// A model before its first step; `layout` is that of the encoder's messages.
     pub(super) fn new(
         data: &'a LinkData,
         config: &'a LinkConfig,
-        layout: &'a Layout<'a>,
+        layout: Option<&'a Layout<'a>>,
+        ranks: &RankComm<'_>,
     ) -> Result<LinkTrainer<'a>, Error> {
-        let network = Network::new(RankContext {
-            config: &config.encoder,
-            layout,
-            rank: 0,
-            n_classes: config.width as u32,
-        })?;
+        let comm = &ranks.comm;
+        let blocks = NodeBlocks::new(data.n_nodes(), comm.rank(), comm.size());
+        let nodes = match layout {
+            None => NodeVectors::Embedded(Embeddings::new(config, data.n_nodes(), blocks)),
+            Some(layout) => {
+                let network = Network::new(RankContext {
+                    config: &config.encoder,
+                    layout,
+                    rank: 0,
+                    n_classes: config.width as u32,
+                })?;
+                NodeVectors::Encoded(Box::new(Encoder {
+                    whole: network.plans.clone(),
+                    network,
+                }))
+            }
+        };
+        let is_over_all = config.loss == LinkLoss::KvsAll;
         Ok(LinkTrainer {
             data,
             config,
             decoder: Decoder::new(config, data.n_relations()),
-            free: (!config.encode).then(|| FreeUnits::new(config, data.n_nodes())),
+            nodes,
+            all_nodes: is_over_all.then(|| AllNodes {
+                questions: Questions::of(data.train(), data.n_relations()),
+                pass: KvsAll::new(blocks),
+            }),
             best: None,
             epochs_done: 0,
-            whole: network.plans.clone(),
             known: Known::new(data.all()),
-            network,
         })
     }
 
@@ -338,15 +448,21 @@ impl<'a> LinkTrainer<'a> {
         state: &LinkState,
         ranks: &mut RankComm<'_>,
     ) -> Result<u32, Error> {
-        state.load_decoder(&mut self.decoder, self.free.as_mut())?;
-        state.encoder.load(&mut self.network, ranks)
+        state.load_decoder(&mut self.decoder)?;
+        match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => state.encoder.load(&mut encoder.network, ranks),
+            NodeVectors::Embedded(embeddings) => {
+                state.load_embeddings(embeddings)?;
+                Ok(state.encoder.epochs_done)
+            }
+        }
     }
 
     /// The vectors of nodes that the decoder reads.
     pub(super) fn units(&self) -> &[f32] {
-        match &self.free {
-            Some(free) => &free.values,
-            None => self.network.logits(),
+        match &self.nodes {
+            NodeVectors::Encoded(encoder) => encoder.network.logits(),
+            NodeVectors::Embedded(embeddings) => &embeddings.values,
         }
     }
 
@@ -364,14 +480,17 @@ impl<'a> LinkTrainer<'a> {
             return Ok(());
         }
         let epoch = self.epochs_done;
-        if let Some(encoder) = gather(&mut self.network, epoch, ranks)? {
-            let state = LinkState::new(encoder, &self.decoder, self.free.as_ref());
-            self.best = Some(Best {
-                epoch,
-                scores,
-                state,
-            });
-        }
+        let (encoder, embeddings) = match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => (gather(&mut encoder.network, epoch, ranks)?, None),
+            NodeVectors::Embedded(embeddings) => (None, Some(embeddings.clone())),
+        };
+        self.best = Some(Best {
+            epoch,
+            scores,
+            decoder: self.decoder.clone(),
+            encoder,
+            embeddings,
+        });
         Ok(())
     }
 
@@ -379,135 +498,6 @@ impl<'a> LinkTrainer<'a> {
     fn is_ranked(&self, n_done: u32) -> bool {
         let every = self.config.valid_epochs;
         n_done == self.config.encoder.epochs || (every > 0 && n_done.is_multiple_of(every))
-    }
-
-    /// One batch: messages, scores, gradients, step. The sum of its triples' losses.
-    pub(super) fn step(
-        &mut self,
-        step: u64,
-        triples: &[Edge],
-        ranks: &mut RankComm<'_>,
-    ) -> Result<f64, Error> {
-        let seed = self.config.encoder.seed;
-        let n_steps = u32::try_from(step + 1).map_err(|_| {
-            let expected = "fewer than 2^32 steps in all";
-            Error::config("epochs", self.config.encoder.epochs, expected)
-        })?;
-        if self.free.is_some() {
-            return self.step_decoder(step, n_steps, triples);
-        }
-        let kept = sampling::kept(seed, step, triples, self.config.edge_dropout);
-        let graph = self.data.messages(&kept)?;
-        self.network.plans = layout_of(&graph, self.config)?.plans(0);
-        self.network.forward(ranks, Some(n_steps - 1))?;
-        let (loss, decoded) = self.decode(step, triples);
-        if !loss.is_finite() {
-            return Err(diverged());
-        }
-        let DecoderGradients {
-            units,
-            relations: of_relations,
-        } = decoded;
-        let mut gradients = self.network.gradients(ranks, units, n_steps)?;
-        let factor = self.clip(&mut gradients, &of_relations);
-        let rule = Rule::new(&self.config.encoder, n_steps);
-        self.network.step_along(rule, &gradients);
-        self.decoder.step(rule, of_relations, factor);
-        Ok(loss)
-    }
-
-    /// One batch without an encoder: the vectors of nodes take a step of their own.
-    fn step_decoder(&mut self, step: u64, n_steps: u32, triples: &[Edge]) -> Result<f64, Error> {
-        let (loss, decoded) = self.decode(step, triples);
-        if !loss.is_finite() {
-            return Err(diverged());
-        }
-        let DecoderGradients {
-            mut units,
-            relations,
-        } = decoded;
-        let factor = match self.config.clip > 0.0 {
-            true => {
-                let length = (squares(&units) + squares(&relations)).sqrt();
-                (f64::from(self.config.clip) / length).min(1.0) as f32
-            }
-            false => 1.0,
-        };
-        let rule = Rule::new(&self.config.encoder, n_steps);
-        if let Some(FreeUnits { values, moments }) = &mut self.free {
-            units.iter_mut().for_each(|gradient| *gradient *= factor);
-            let whole = 0..units.len();
-            rule.step(values, &units, moments.of(whole));
-        }
-        self.decoder.step(rule, relations, factor);
-        Ok(loss)
-    }
-
-    /// The triples that a step asks about: with reciprocal relations each in both directions.
-    fn asked(&self, triples: &[Edge]) -> Vec<Edge> {
-        let Some(n_relations) = self.decoder.n_reciprocal else {
-            return triples.to_vec();
-        };
-        let both = |&triple: &Edge| {
-            let inverse = Edge {
-                source: triple.target,
-                relation: triple.relation + n_relations,
-                target: triple.source,
-            };
-            [triple, inverse]
-        };
-        triples.iter().flat_map(both).collect()
-    }
-
-    /// The sum of the losses of triples, and the gradient of their mean with the decoder's L2.
-    fn decode(&self, step: u64, triples: &[Edge]) -> (f64, DecoderGradients) {
-        let units = self.units();
-        let mut gradients = DecoderGradients {
-            units: vec![0.0; units.len()],
-            relations: vec![0.0; self.decoder.relations.len()],
-        };
-        let LinkConfig {
-            negatives,
-            share,
-            loss,
-            ..
-        } = *self.config;
-        let seed = self.config.encoder.seed;
-        let scale = 1.0 / triples.len() as f32;
-        let mut sum = 0.0;
-        let asked = self.asked(triples);
-        for (idx, triples) in asked.chunks(share as usize).enumerate() {
-            let n_nodes = self.data.n_nodes();
-            let drawn = sampling::negatives(seed, step, idx, negatives, n_nodes);
-            let chunk = Chunk {
-                triples,
-                negatives: &drawn,
-            };
-            let scale = LossScale { loss, scale };
-            sum += self.decoder.chunk(units, chunk, scale, &mut gradients);
-        }
-        let n3 = self.config.n3 / asked.len() as f32;
-        if n3 > 0.0 {
-            self.decoder.add_n3(n3, units, &asked, &mut gradients);
-        }
-        let l2 = self.config.decoder_l2;
-        add_decay(l2, units, &mut gradients.units);
-        add_decay(l2, &self.decoder.relations, &mut gradients.relations);
-        (sum, gradients)
-    }
-
-    /// Cuts gradients to the greatest length; the factor for the decoder's, which is left to its
-    /// step.
-    fn clip(&self, gradients: &mut Gradients, of_relations: &[f32]) -> f32 {
-        if self.config.clip <= 0.0 {
-            return 1.0;
-        }
-        let length = (self.network.squares_of(gradients) + squares(of_relations)).sqrt();
-        let factor = (f64::from(self.config.clip) / length).min(1.0) as f32;
-        if factor < 1.0 {
-            gradients.scale(factor);
-        }
-        factor
     }
 
     /// The ranks of triples with messages along all training triples; none where there are no
@@ -521,79 +511,46 @@ impl<'a> LinkTrainer<'a> {
             return Ok(None);
         }
         self.encode_whole(ranks)?;
-        Ok(Some(rank(
-            &self.decoder,
-            self.units(),
-            triples,
-            &self.known,
-        )))
+        let model = RankedModel {
+            decoder: &self.decoder,
+            units: self.units(),
+            known: &self.known,
+        };
+        model.rank(triples, ranks).map(Some)
     }
 
     /// The units of all nodes from all training triples.
     pub(super) fn encode_whole(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
-        if self.free.is_some() {
-            return Ok(());
+        match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => {
+                encoder.network.plans = encoder.whole.clone();
+                encoder.network.forward(ranks, None)
+            }
+            NodeVectors::Embedded(_) => Ok(()),
         }
-        self.network.plans = self.whole.clone();
-        self.network.forward(ranks, None)
     }
 
     fn params_hash(&mut self, ranks: &mut RankComm<'_>) -> Result<u64, Error> {
-        let encoder = params_hash(&mut self.network, ranks)?;
         let mut hasher = Hasher::new();
-        hasher.numbers([encoder]);
-        hasher.numbers(self.decoder.relations.iter().copied());
-        if let Some(free) = &self.free {
-            hasher.numbers(free.values.iter().copied());
+        match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => {
+                hasher.numbers([params_hash(&mut encoder.network, ranks)?]);
+                hasher.numbers(self.decoder.relations.iter().copied());
+            }
+            NodeVectors::Embedded(embeddings) => {
+                hasher.numbers(self.decoder.relations.iter().copied());
+                hasher.numbers(embeddings.values.iter().copied());
+            }
         }
         Ok(hasher.finish())
     }
 
     fn n_bytes(&self) -> u64 {
-        let of_free = |free: &FreeUnits| free.values.len() + free.moments.len();
-        let n_free = self.free.as_ref().map_or(0, of_free);
-        let n_floats = self.decoder.relations.len() + self.decoder.moments.len() + n_free;
-        self.network.n_bytes() + 4 * n_floats as u64
-    }
-}
-
-impl Decoder {
-    /// Steps the relations' vectors along `factor` times their gradient.
-    fn step(&mut self, rule: Rule, mut gradient: Vec<f32>, factor: f32) {
-        gradient.iter_mut().for_each(|value| *value *= factor);
-        let whole = 0..gradient.len();
-        rule.step(&mut self.relations, &gradient, self.moments.of(whole));
-    }
-}
-
-impl Decoder {
-    /// Adds the gradient of `n3` times the sums of cubes of the triples' vectors.
-    ///
-    /// # Source
-    /// Lacroix et al., "Canonical tensor decomposition for knowledge base completion" (2018).
-    fn add_n3(&self, n3: f32, units: &[f32], triples: &[Edge], gradients: &mut DecoderGradients) {
-        let width = self.width;
-        let add = |values: &[f32], idx: u32, gradient: &mut [f32]| {
-            let begin = idx as usize * width;
-            let values = &values[begin..][..width];
-            for (gradient, x) in gradient[begin..][..width].iter_mut().zip(values) {
-                *gradient += 3.0 * n3 * x * x.abs();
-            }
+        let decoder = self.decoder.relations.len() + self.decoder.moments.len();
+        let of_nodes = match &self.nodes {
+            NodeVectors::Encoded(encoder) => encoder.network.n_bytes(),
+            NodeVectors::Embedded(embeddings) => 4 * embeddings.n_floats() as u64,
         };
-        for triple in triples {
-            add(units, triple.source, &mut gradients.units);
-            add(units, triple.target, &mut gradients.units);
-            add(&self.relations, triple.relation, &mut gradients.relations);
-        }
-    }
-}
-
-/// Adds the gradient of `l2` times the mean square.
-fn add_decay(l2: f32, values: &[f32], gradient: &mut [f32]) {
-    let factor = 2.0 * l2 / values.len() as f32;
-    if factor > 0.0 {
-        for (gradient, value) in gradient.iter_mut().zip(values) {
-            *gradient += factor * value;
-        }
+        of_nodes + 4 * decoder as u64
     }
 }

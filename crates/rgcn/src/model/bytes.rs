@@ -115,10 +115,11 @@ pub(crate) fn input_row_len(config: &Config, layers: &[RelationShape]) -> usize 
     }
 }
 
-/// Numbers that there are for each parameter: itself and Adam's means.
+/// Numbers that there are for each parameter: itself, Adam's means or Adagrad's sum.
 pub(crate) fn copies(config: &Config) -> u64 {
     match config.optimiser {
         Optimiser::Sgd => 1,
+        Optimiser::Adagrad => 2,
         Optimiser::Adam => 3,
     }
 }

@@ -144,12 +144,12 @@ impl Store<'_> {
         let gradients = if has_gradients { rows } else { &[] };
         refill(&mut tile.gradients, gradients);
         tile.gradients.fill(0.0);
-        let (first, second) = match moments.filter(|moments| !moments.first.is_empty()) {
-            None => (&[][..], &[][..]),
-            Some(moments) => (&moments.first[numbers.clone()], &moments.second[numbers]),
+        let part = |of: fn(&Moments) -> &Vec<f32>| {
+            let values = moments.map(of).filter(|values| !values.is_empty());
+            values.map_or(&[][..], |values| &values[numbers.clone()])
         };
-        refill(&mut tile.moments.first, first);
-        refill(&mut tile.moments.second, second);
+        refill(&mut tile.moments.first, part(|moments| &moments.first));
+        refill(&mut tile.moments.second, part(|moments| &moments.second));
         self.plan.copy_to(sources.clone(), &mut tile.plan);
         tile.sources = sources;
     }
@@ -161,9 +161,12 @@ impl Store<'_> {
             return 0;
         };
         rows[numbers.clone()].copy_from_slice(&tile.rows);
-        if !tile.moments.first.is_empty() {
-            moments.first[numbers.clone()].copy_from_slice(&tile.moments.first);
-            moments.second[numbers].copy_from_slice(&tile.moments.second);
+        let tiles = [&tile.moments.first, &tile.moments.second];
+        let wholes = [&mut moments.first, &mut moments.second];
+        for (whole, tile) in wholes.into_iter().zip(tiles) {
+            if !tile.is_empty() {
+                whole[numbers.clone()].copy_from_slice(tile);
+            }
         }
         4 * tile.n_numbers() as u64
     }

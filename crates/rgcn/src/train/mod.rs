@@ -287,7 +287,7 @@ pub fn evaluate(
 
 /// Runs `body` on each rank; the first error that is a rank's own comes before those of ranks that
 /// lost it.
-fn run_ranks<R: Send>(
+pub(crate) fn run_ranks<R: Send>(
     n_ranks: u32,
     body: impl Fn(&mut Comm) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {

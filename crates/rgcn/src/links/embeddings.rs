@@ -1,0 +1,106 @@
+//! Vectors of nodes that are parameters themselves: the decoder alone, without an encoder.
+
+use shardgraph_collectives::Op;
+use shardgraph_random::KeyedRng;
+
+use super::config::LinkConfig;
+use super::kvsall::NodeBlocks;
+use crate::Error;
+use crate::layer::coefficients::glorot;
+use crate::layer::optimiser::{Moments, Rule};
+use crate::model::comm::RankComm;
+
+/// A vector for each node. Every rank has all of them, and steps its own nodes'.
+#[derive(Clone, Debug)]
+pub(super) struct Embeddings {
+    pub(super) values: Vec<f32>,
+    width: usize,
+    blocks: NodeBlocks,
+    /// Of this rank's nodes.
+    moments: Moments,
+}
+
+impl Embeddings {
+    /// Before the first step: as a matrix of nodes by units.
+    pub(super) fn new(config: &LinkConfig, n_nodes: u32, blocks: NodeBlocks) -> Embeddings {
+        let width = config.width;
+        let mut values = vec![0.0; n_nodes as usize * width];
+        let mut stream = KeyedRng::new(config.encoder.seed, "rgcn links units", 0);
+        glorot(&mut stream, [n_nodes as usize, width], &mut values);
+        let n_own = blocks.own_nodes().len() * width;
+        Embeddings {
+            moments: Moments::new(config.encoder.optimiser, n_own),
+            values,
+            width,
+            blocks,
+        }
+    }
+
+    /// Steps this rank's nodes along their gradient and takes over those of the others.
+    pub(super) fn step(
+        &mut self,
+        rule: Rule,
+        own_gradient: &[f32],
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        let nodes = self.blocks.own_nodes();
+        let own = &mut self.values[nodes.start * self.width..nodes.end * self.width];
+        rule.step(own, own_gradient, self.moments.of(0..own_gradient.len()));
+        if !ranks.are_alone() {
+            let own = own.to_vec();
+            let counts = self.blocks.counts(self.width);
+            ranks.run(Op::AllGatherV {
+                send: (&own).into(),
+                recv: (&mut self.values).into(),
+                counts: &counts,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All vectors and the means of all ranks.
+    pub(super) fn gather(&self, ranks: &mut RankComm<'_>) -> Result<[Vec<f32>; 3], Error> {
+        let mut gather = |own: &Vec<f32>| match own.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.blocks.gather_rows(own, self.width, ranks),
+        };
+        let first = gather(&self.moments.first)?;
+        let second = gather(&self.moments.second)?;
+        Ok([self.values.clone(), first, second])
+    }
+
+    /// Takes over vectors, and this rank's part of their means, of lengths that fit.
+    pub(super) fn load(&mut self, saved: &[Vec<f32>; 3]) {
+        let nodes = self.blocks.own_nodes();
+        let own = nodes.start * self.width..nodes.end * self.width;
+        let [values, first, second] = saved;
+        self.values.clone_from(values);
+        for (means, saved) in [
+            (&mut self.moments.first, first),
+            (&mut self.moments.second, second),
+        ] {
+            if !saved.is_empty() {
+                means.copy_from_slice(&saved[own.clone()]);
+            }
+        }
+    }
+
+    /// The lengths of what [`Embeddings::gather`] gives.
+    pub(super) fn lengths(&self) -> [usize; 3] {
+        let whole = |means: &Vec<f32>| match means.is_empty() {
+            true => 0,
+            false => self.values.len(),
+        };
+        let moments = &self.moments;
+        [
+            self.values.len(),
+            whole(&moments.first),
+            whole(&moments.second),
+        ]
+    }
+
+    /// Numbers that this rank holds.
+    pub(super) fn n_floats(&self) -> usize {
+        self.values.len() + self.moments.len()
+    }
+}

@@ -1,0 +1,274 @@
+//! Steps of training: batches of triples against sampled nodes, with and without an encoder, and
+//! questions against all nodes.
+
+use super::config::LinkConfig;
+use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale};
+use super::kvsall::{KvsAll, Model, OwnGradients};
+use super::questions::{Asked, Questions};
+use super::sampling;
+use super::trainer::{LinkTrainer, NodeVectors, layout_of};
+use crate::error::diverged;
+use crate::layer::optimiser::Rule;
+use crate::layer::values::squares;
+use crate::model::comm::RankComm;
+use crate::{Edge, Error};
+
+/// Training over all nodes: its questions, and the buffers of a step.
+pub(super) struct AllNodes {
+    pub(super) questions: Questions,
+    pub(super) pass: KvsAll,
+}
+
+impl LinkTrainer<'_> {
+    /// A pass over the training triples; the sum of their losses.
+    pub(super) fn pass(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<f64, Error> {
+        if let Some(mut all_nodes) = self.all_nodes.take() {
+            let loss = self.pass_over_questions(&mut all_nodes, epoch, ranks);
+            self.all_nodes = Some(all_nodes);
+            return loss;
+        }
+        let train = self.data.train();
+        let order = sampling::order(self.config.encoder.seed, epoch, train.len());
+        let batch = batch_size(self.config, train.len());
+        let first = u64::from(epoch) * order.len().div_ceil(batch) as u64;
+        let mut loss = 0.0;
+        for (step, batch) in (first..).zip(order.chunks(batch)) {
+            let triples: Vec<Edge> = batch.iter().map(|&idx| train[idx as usize]).collect();
+            loss += self.step(step, &triples, ranks)?;
+        }
+        Ok(loss)
+    }
+
+    /// A pass over the questions of the training triples; the mean loss of a question's direction
+    /// summed over triples.
+    fn pass_over_questions(
+        &mut self,
+        all_nodes: &mut AllNodes,
+        epoch: u32,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<f64, Error> {
+        let AllNodes { questions, pass } = all_nodes;
+        let order = questions.order(self.config.encoder.seed, epoch);
+        let batch = batch_size(self.config, questions.len());
+        // The same for all steps: the mean over a batch of average questions.
+        let scale = questions.len() as f32 / (batch as f32 * questions.n_ends() as f32);
+        let first = u64::from(epoch) * order.len().div_ceil(batch) as u64;
+        let mut loss = 0.0;
+        for (step, batch) in (first..).zip(order.chunks(batch)) {
+            let asked: Vec<Asked<'_>> = batch.iter().map(|&idx| questions.get(idx)).collect();
+            let question_step = QuestionStep {
+                asked: &asked,
+                scale,
+                n_steps: self.n_steps(step)?,
+            };
+            loss += self.step_over_all_nodes(pass, question_step, ranks)?;
+        }
+        Ok(0.5 * loss)
+    }
+}
+
+/// One step over all nodes.
+struct QuestionStep<'a> {
+    asked: &'a [Asked<'a>],
+    /// The factor of gradients.
+    scale: f32,
+    /// Steps with this one.
+    n_steps: u32,
+}
+
+/// Triples, or questions, of a step.
+fn batch_size(config: &LinkConfig, n: usize) -> usize {
+    match config.batch {
+        0 => n,
+        batch => n.min(batch as usize),
+    }
+}
+
+impl LinkTrainer<'_> {
+    fn n_steps(&self, step: u64) -> Result<u32, Error> {
+        u32::try_from(step + 1).map_err(|_| {
+            let expected = "fewer than 2^32 steps in all";
+            Error::config("epochs", self.config.encoder.epochs, expected)
+        })
+    }
+
+    /// One batch of questions: scores of all nodes, gradients, step. The sum of its ends' losses.
+    fn step_over_all_nodes(
+        &mut self,
+        pass: &mut KvsAll,
+        step: QuestionStep<'_>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<f64, Error> {
+        let NodeVectors::Embedded(embeddings) = &mut self.nodes else {
+            let message = "loss = k-vs-all: expected a loss of sampled nodes with an encoder";
+            return Err(Error::new(Error::Config, message));
+        };
+        let model = Model {
+            decoder: &self.decoder,
+            units: &embeddings.values,
+        };
+        let (loss, mut gradients) = pass.gradients(model, step.asked, step.scale, ranks)?;
+        if !loss.is_finite() {
+            return Err(diverged());
+        }
+        let n3 = self.config.n3 * step.scale;
+        if n3 > 0.0 {
+            pass.add_n3(n3, model, step.asked, &mut gradients);
+        }
+        let OwnGradients { units, relations } = gradients;
+        let rule = Rule::new(&self.config.encoder, step.n_steps);
+        embeddings.step(rule, &units, ranks)?;
+        self.decoder.step(rule, relations, 1.0);
+        Ok(loss)
+    }
+
+    /// One batch: messages, scores, gradients, step. The sum of its triples' losses.
+    pub(super) fn step(
+        &mut self,
+        step: u64,
+        triples: &[Edge],
+        ranks: &mut RankComm<'_>,
+    ) -> Result<f64, Error> {
+        let n_steps = self.n_steps(step)?;
+        if let NodeVectors::Encoded(encoder) = &mut self.nodes {
+            let seed = self.config.encoder.seed;
+            let kept = sampling::kept(seed, step, triples, self.config.edge_dropout);
+            let graph = self.data.messages(&kept)?;
+            encoder.network.plans = layout_of(&graph, self.config)?.plans(0);
+            encoder.network.forward(ranks, Some(n_steps - 1))?;
+        }
+        let (loss, decoded) = self.decode(step, triples);
+        if !loss.is_finite() {
+            return Err(diverged());
+        }
+        let DecoderGradients {
+            mut units,
+            relations,
+        } = decoded;
+        let rule = Rule::new(&self.config.encoder, n_steps);
+        let clip = self.config.clip;
+        let factor = match &mut self.nodes {
+            NodeVectors::Encoded(encoder) => {
+                let network = &mut encoder.network;
+                let mut gradients = network.gradients(ranks, units, n_steps)?;
+                let squares = network.squares_of(&gradients) + squares(&relations);
+                let factor = factor_of_clip(clip, squares);
+                if factor < 1.0 {
+                    gradients.scale(factor);
+                }
+                network.step_along(rule, &gradients);
+                factor
+            }
+            NodeVectors::Embedded(embeddings) => {
+                let factor = factor_of_clip(clip, squares(&units) + squares(&relations));
+                units.iter_mut().for_each(|gradient| *gradient *= factor);
+                embeddings.step(rule, &units, ranks)?;
+                factor
+            }
+        };
+        self.decoder.step(rule, relations, factor);
+        Ok(loss)
+    }
+
+    /// The triples that a step asks about: with reciprocal relations each in both directions.
+    fn asked(&self, triples: &[Edge]) -> Vec<Edge> {
+        let Some(n_relations) = self.decoder.n_reciprocal else {
+            return triples.to_vec();
+        };
+        let both = |&triple: &Edge| {
+            let inverse = Edge {
+                source: triple.target,
+                relation: triple.relation + n_relations,
+                target: triple.source,
+            };
+            [triple, inverse]
+        };
+        triples.iter().flat_map(both).collect()
+    }
+
+    /// The sum of the losses of triples, and the gradient of their mean with the decoder's L2.
+    fn decode(&self, step: u64, triples: &[Edge]) -> (f64, DecoderGradients) {
+        let units = self.units();
+        let mut gradients = DecoderGradients {
+            units: vec![0.0; units.len()],
+            relations: vec![0.0; self.decoder.relations.len()],
+        };
+        let LinkConfig {
+            negatives,
+            share,
+            loss,
+            ..
+        } = *self.config;
+        let seed = self.config.encoder.seed;
+        let scale = 1.0 / triples.len() as f32;
+        let mut sum = 0.0;
+        let asked = self.asked(triples);
+        for (idx, triples) in asked.chunks(share as usize).enumerate() {
+            let n_nodes = self.data.n_nodes();
+            let drawn = sampling::negatives(seed, step, idx, negatives, n_nodes);
+            let chunk = Chunk {
+                triples,
+                negatives: &drawn,
+            };
+            let scale = LossScale { loss, scale };
+            sum += self.decoder.chunk(units, chunk, scale, &mut gradients);
+        }
+        let n3 = self.config.n3 / asked.len() as f32;
+        if n3 > 0.0 {
+            self.decoder.add_n3(n3, units, &asked, &mut gradients);
+        }
+        let l2 = self.config.decoder_l2;
+        add_decay(l2, units, &mut gradients.units);
+        add_decay(l2, &self.decoder.relations, &mut gradients.relations);
+        (sum, gradients)
+    }
+}
+
+/// The factor that cuts gradients of a sum of squares to the greatest length; 0: none does.
+fn factor_of_clip(clip: f32, squares: f64) -> f32 {
+    match clip > 0.0 {
+        true => (f64::from(clip) / squares.sqrt()).min(1.0) as f32,
+        false => 1.0,
+    }
+}
+
+impl Decoder {
+    /// Steps the relations' vectors along `factor` times their gradient.
+    fn step(&mut self, rule: Rule, mut gradient: Vec<f32>, factor: f32) {
+        gradient.iter_mut().for_each(|value| *value *= factor);
+        let whole = 0..gradient.len();
+        rule.step(&mut self.relations, &gradient, self.moments.of(whole));
+    }
+}
+
+impl Decoder {
+    /// Adds the gradient of `n3` times the sums of cubes of the triples' vectors.
+    ///
+    /// # Source
+    /// Lacroix et al., "Canonical tensor decomposition for knowledge base completion" (2018).
+    fn add_n3(&self, n3: f32, units: &[f32], triples: &[Edge], gradients: &mut DecoderGradients) {
+        let width = self.width;
+        let add = |values: &[f32], idx: u32, gradient: &mut [f32]| {
+            let begin = idx as usize * width;
+            let values = &values[begin..][..width];
+            for (gradient, x) in gradient[begin..][..width].iter_mut().zip(values) {
+                *gradient += 3.0 * n3 * x * x.abs();
+            }
+        };
+        for triple in triples {
+            add(units, triple.source, &mut gradients.units);
+            add(units, triple.target, &mut gradients.units);
+            add(&self.relations, triple.relation, &mut gradients.relations);
+        }
+    }
+}
+
+/// Adds the gradient of `l2` times the mean square.
+fn add_decay(l2: f32, values: &[f32], gradient: &mut [f32]) {
+    let factor = 2.0 * l2 / values.len() as f32;
+    if factor > 0.0 {
+        for (gradient, value) in gradient.iter_mut().zip(values) {
+            *gradient += factor * value;
+        }
+    }
+}
