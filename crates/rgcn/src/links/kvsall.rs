@@ -11,6 +11,7 @@ use pulp::Arch;
 use shardgraph_collectives::Op;
 use shardgraph_device::{Buffer, Device};
 use shardgraph_ops::{MatMul, matmul};
+use shardgraph_random::KeyedRng;
 
 use super::decoder::{Decoder, dot, row};
 use super::questions::Asked;
@@ -117,6 +118,19 @@ pub(crate) struct KvsAll {
     /// A block's gradients: of the queries, of its nodes.
     of_queries: Buffer,
     of_units: Buffer,
+    /// The factor of each number of the queries; empty without dropout.
+    masks: Vec<f32>,
+}
+
+/// The factor of a step's gradients, and the part of its queries that is dropped.
+#[derive(Clone, Copy)]
+pub(crate) struct StepScale {
+    pub(crate) scale: f32,
+    /// The share of a query's numbers that are zero, the others scaled so that the mean stays.
+    pub(crate) dropout: f32,
+    /// The seed and the step that the dropped ones are drawn by.
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
 }
 
 /// The model that is asked.
@@ -139,6 +153,7 @@ impl KvsAll {
             scores: (0..n_own).map(|_| empty()).collect(),
             of_queries: empty(),
             of_units: empty(),
+            masks: Vec::new(),
         }
     }
 
@@ -156,20 +171,22 @@ impl KvsAll {
         &mut self,
         model: Model<'_>,
         asked: &[Asked<'_>],
-        scale: f32,
+        step: StepScale,
         ranks: &mut RankComm<'_>,
     ) -> Result<(f64, OwnGradients), Error> {
+        self.draw_masks(step, asked.len() * model.decoder.width);
         self.score(model, asked)?;
         let own = self.exponentials(asked.len())?;
         let blocks = self.blocks.gather_blocks(own, 2 * asked.len(), ranks)?;
         let sums = block_sums(&blocks, asked.len());
-        self.slopes(&sums, asked, scale)?;
+        self.slopes(&sums, asked, step.scale)?;
         let loss = loss_of(model, asked, self.queries.on_host(OP)?, &sums);
-        let (of_queries, units) = self.products(model.decoder.width, asked.len(), ranks)?;
+        let (mut of_queries, units) = self.products(model.decoder.width, asked.len(), ranks)?;
         let mut gradients = OwnGradients {
             units,
             relations: vec![0.0; model.decoder.relations.len()],
         };
+        mask(&mut of_queries, &self.masks);
         let own = self.blocks.own_nodes();
         let width = model.decoder.width;
         for (asked, of_query) in asked.iter().zip(of_queries.chunks_exact(width)) {
@@ -220,6 +237,21 @@ impl KvsAll {
         }
     }
 
+    /// Draws the numbers of the queries that are dropped, the same on all ranks.
+    fn draw_masks(&mut self, step: StepScale, len: usize) {
+        self.masks.clear();
+        if step.dropout <= 0.0 {
+            return;
+        }
+        let kept = 1.0 / (1.0 - step.dropout);
+        let mut stream = KeyedRng::new(step.seed, "rgcn links dropout", step.step);
+        let mut draw = || match stream.uniform_f32() >= step.dropout {
+            true => kept,
+            false => 0.0,
+        };
+        self.masks.extend((0..len).map(|_| draw()));
+    }
+
     /// Queries, and their scores by all nodes of this rank.
     fn score(&mut self, model: Model<'_>, asked: &[Asked<'_>]) -> Result<(), Error> {
         let width = model.decoder.width;
@@ -228,6 +260,7 @@ impl KvsAll {
             let given = row(model.units, asked.given, width);
             model.decoder.query_of(given, asked.relation, query);
         }
+        mask(queries, &self.masks);
         for (idx, block) in self.blocks.own_blocks().enumerate() {
             let nodes = self.blocks.nodes_of(block..block + 1);
             let units = resized(&mut self.units[idx], nodes.len() * width)?;
@@ -241,13 +274,7 @@ impl KvsAll {
                 transpose_b: true,
             };
             let scores = &mut self.scores[idx];
-            matmul(
-                &self.device,
-                shape,
-                &self.queries,
-                &self.units[idx],
-                scores,
-            )?;
+            matmul(&self.device, shape, &self.queries, &self.units[idx], scores)?;
         }
         Ok(())
     }
@@ -339,6 +366,13 @@ impl KvsAll {
 
 const OP: &str = "k-vs-all";
 
+/// Multiplies numbers by their masks, where there are any.
+fn mask(numbers: &mut [f32], masks: &[f32]) {
+    for (number, mask) in numbers.iter_mut().zip(masks) {
+        *number *= mask;
+    }
+}
+
 /// The numbers of a buffer of `len`, which keeps its memory.
 fn resized(buffer: &mut Buffer, len: usize) -> Result<&mut [f32], Error> {
     if buffer.len() != len {
@@ -375,7 +409,9 @@ fn block_sums(pairs: &[f32], n_questions: usize) -> Vec<Sum> {
             *factor = libm::expf(greatest - largest);
             sum += f64::from(*factor) * f64::from(exponentials);
         }
-        factors.iter_mut().for_each(|factor| *factor = (f64::from(*factor) / sum) as f32);
+        factors
+            .iter_mut()
+            .for_each(|factor| *factor = (f64::from(*factor) / sum) as f32);
         Sum {
             log: f64::from(largest) + libm::log(sum),
             factors,
@@ -405,7 +441,11 @@ fn exponentials_of(scores: &mut [f32]) -> [f32; 2] {
     let larger = |a: f32, b: f32| if a > b { a } else { b };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = scores.chunks_exact(LANES);
-    let rest = chunks.remainder().iter().copied().fold(f32::NEG_INFINITY, larger);
+    let rest = chunks
+        .remainder()
+        .iter()
+        .copied()
+        .fold(f32::NEG_INFINITY, larger);
     for chunk in chunks {
         for lane in 0..LANES {
             lanes[lane] = larger(lanes[lane], chunk[lane]);

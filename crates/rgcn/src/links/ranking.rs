@@ -126,7 +126,8 @@ fn gather_ranks(
         counts,
     })?;
     let mut sums = RankSums::default();
-    all.into_iter().for_each(|rank| sums.add(f64::from_bits(rank)));
+    all.into_iter()
+        .for_each(|rank| sums.add(f64::from_bits(rank)));
     Ok(sums)
 }
 

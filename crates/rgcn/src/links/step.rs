@@ -3,7 +3,7 @@
 
 use super::config::LinkConfig;
 use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale};
-use super::kvsall::{KvsAll, Model, OwnGradients};
+use super::kvsall::{KvsAll, Model, OwnGradients, StepScale};
 use super::questions::{Asked, Questions};
 use super::sampling;
 use super::trainer::{LinkTrainer, NodeVectors, layout_of};
@@ -58,7 +58,12 @@ impl LinkTrainer<'_> {
             let asked: Vec<Asked<'_>> = batch.iter().map(|&idx| questions.get(idx)).collect();
             let question_step = QuestionStep {
                 asked: &asked,
-                scale,
+                scale: StepScale {
+                    scale,
+                    dropout: self.config.encoder.dropout,
+                    seed: self.config.encoder.seed,
+                    step,
+                },
                 n_steps: self.n_steps(step)?,
             };
             loss += self.step_over_all_nodes(pass, question_step, ranks)?;
@@ -70,8 +75,7 @@ impl LinkTrainer<'_> {
 /// One step over all nodes.
 struct QuestionStep<'a> {
     asked: &'a [Asked<'a>],
-    /// The factor of gradients.
-    scale: f32,
+    scale: StepScale,
     /// Steps with this one.
     n_steps: u32,
 }
@@ -111,7 +115,7 @@ impl LinkTrainer<'_> {
         if !loss.is_finite() {
             return Err(diverged());
         }
-        let n3 = self.config.n3 * step.scale;
+        let n3 = self.config.n3 * step.scale.scale;
         if n3 > 0.0 {
             pass.add_n3(n3, model, step.asked, &mut gradients);
         }

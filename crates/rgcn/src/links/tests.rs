@@ -1,8 +1,10 @@
 //! The decoder, its gradients and the ranking against their definitions.
 
+mod all_nodes;
 mod training;
 
 use proptest::prelude::*;
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_metrics::RankScores;
 use shardgraph_random::KeyedRng;
 
@@ -10,7 +12,8 @@ use super::config::{LinkConfig, LinkDecoder, LinkLoss};
 use super::data::{Known, LinkData, Side};
 use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale, dot, row};
 use super::naive::{self, Naive};
-use super::ranking::{LinkScores, rank};
+use super::ranking::{LinkScores, RankedModel};
+use crate::model::comm::RankComm;
 use crate::{Edge, RelationalGraph};
 
 fn numbers(stream: &mut KeyedRng, n: usize) -> Vec<f32> {
@@ -33,6 +36,25 @@ fn decoder(stream: &mut KeyedRng, n_relations: u32, width: usize) -> Decoder {
     let mut decoder = Decoder::new(&config, n_relations);
     decoder.relations = numbers(stream, n_relations as usize * width);
     decoder
+}
+
+fn rank(
+    decoder: &Decoder,
+    units: &[f32],
+    triples: &[Edge],
+    known: &Known,
+    comm: &mut Comm,
+) -> LinkScores {
+    let model = RankedModel {
+        decoder,
+        units,
+        known,
+    };
+    let ranks = &mut RankComm {
+        comm,
+        deadline: Timeout::default(),
+    };
+    model.rank(triples, ranks).unwrap()
 }
 
 /// The f64 sum of losses at units and relations in one list.
@@ -258,7 +280,7 @@ proptest! {
         both.for_each(|x| *x = (2.0 * *x).round());
         let known = Known::new(data.all());
         let tested: Vec<Edge> = data.all().collect();
-        let found = rank(&decoder, &units, &tested, &known);
+        let found = rank(&decoder, &units, &tested, &known, &mut Comm::solo());
         let expected = naive::rank(&data, &tested, |triple, side| {
             let mut query = vec![0.0; width];
             decoder.query(&units, triple, side, &mut query);
@@ -294,7 +316,13 @@ fn no_number_is_no_good_rank() {
     let decoder = decoder(&mut KeyedRng::new(1, "nan", 0), 1, 2);
     let units = vec![f32::NAN; 8];
     let tested: Vec<Edge> = data.all().collect();
-    let scores = rank(&decoder, &units, &tested, &Known::new(data.all()));
+    let scores = rank(
+        &decoder,
+        &units,
+        &tested,
+        &Known::new(data.all()),
+        &mut Comm::solo(),
+    );
     assert!(scores.raw.mean_rank >= 2.5, "{scores:?}");
 }
 

@@ -14,14 +14,16 @@ use crate::config::{Optimiser, Sums};
 use crate::links::config::LinkLoss;
 use crate::links::naive::Naive as NaiveDecoder;
 use crate::model::comm::RankComm;
+use crate::model::layout::Layout;
 use crate::model::naive::Naive;
+use crate::model::network::Network;
 use crate::train::run::{self, Trainer};
 use crate::train::schedule::CheckpointSchedule;
 use crate::{Config, Edge, Question, RelationalGraph};
 
 /// Nodes of two kinds; relation 0 goes within a kind, relation 1 across: learnable, with a test
 /// set.
-fn two_kinds(n_nodes: u32) -> LinkData {
+pub(super) fn two_kinds(n_nodes: u32) -> LinkData {
     let mut stream = KeyedRng::new(1, "two kinds", 0);
     let (mut from, mut along, mut to) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..12 * n_nodes {
@@ -89,7 +91,7 @@ fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
         folder: Some(folder.path().into()),
         resume,
         checkpoint_epochs: 2,
-        checkpoint_s: None,
+        ..LinkOptions::default()
     };
     let whole = run(&data, &small(), &options(&folders[0], false));
     let mut shorter = small();
@@ -162,8 +164,7 @@ fn other_triples_and_fewer_epochs_are_refused() {
     let options = |resume| LinkOptions {
         folder: Some(folder.path().into()),
         resume,
-        checkpoint_epochs: 0,
-        checkpoint_s: None,
+        ..LinkOptions::default()
     };
     run(&data, &small(), &options(false));
     let refused = |data: &LinkData, config: &LinkConfig, resume| {
@@ -208,12 +209,12 @@ fn a_decoder_that_is_no_number_is_not_kept() {
         let mut folder = state::begin(&data, &config, &options).unwrap().folder;
         let graph = data.messages(data.train()).unwrap();
         let layout = layout_of(&graph, &config).unwrap();
-        let mut trainer = LinkTrainer::new(&data, &config, &layout).unwrap();
-        trainer.decoder.relations[3] = value;
         let ranks = &mut RankComm {
             comm: &mut Comm::solo(),
             deadline: Timeout::default(),
         };
+        let mut trainer = LinkTrainer::new(&data, &config, Some(&layout), ranks).unwrap();
+        trainer.decoder.relations[3] = value;
         assert_eq!(trainer.check_finite(ranks).is_ok(), is_kept, "{value}");
         let schedule = CheckpointSchedule::new(1, 1, None);
         let kept = run::run(
@@ -292,10 +293,29 @@ fn plain(bases: usize, blocks: usize, loss: LinkLoss) -> LinkConfig {
     config
 }
 
+fn trainer_of<'a>(
+    data: &'a LinkData,
+    config: &'a LinkConfig,
+    layout: &'a Layout<'a>,
+) -> LinkTrainer<'a> {
+    let ranks = &RankComm {
+        comm: &mut Comm::solo(),
+        deadline: Timeout::default(),
+    };
+    LinkTrainer::new(data, config, Some(layout), ranks).unwrap()
+}
+
+fn network<'t, 'a>(trainer: &'t LinkTrainer<'a>) -> &'t Network<'a> {
+    match &trainer.nodes {
+        NodeVectors::Encoded(encoder) => &encoder.network,
+        NodeVectors::Embedded(_) => panic!("no encoder"),
+    }
+}
+
 /// All parameters of a trainer in f64.
 fn params(trainer: &LinkTrainer<'_>) -> Vec<f64> {
     let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
-    let encoder = Naive::params(&trainer.network);
+    let encoder = Naive::params(network(trainer));
     encoder.into_iter().chain(decoder).collect()
 }
 
@@ -324,8 +344,8 @@ fn a_step_goes_down_the_gradient_of_its_loss() {
         let config = plain(bases, blocks, loss);
         let graph = data.messages(data.train()).unwrap();
         let layout = layout_of(&graph, &config).unwrap();
-        let mut trainer = LinkTrainer::new(&data, &config, &layout).unwrap();
-        let (naive, _) = Naive::of(&trainer.network);
+        let mut trainer = trainer_of(&data, &config, &layout);
+        let (naive, _) = Naive::of(network(&trainer));
         let (before, after) = one_step(&mut trainer);
         let step = (&config, data.train(), data.n_nodes());
         let mut moved = before.clone();
@@ -359,7 +379,7 @@ fn long_gradients_are_cut_to_the_bound() {
             config.encoder.rate = 1.0;
             let graph = data.messages(data.train()).unwrap();
             let layout = layout_of(&graph, &config).unwrap();
-            let mut trainer = LinkTrainer::new(&data, &config, &layout).unwrap();
+            let mut trainer = trainer_of(&data, &config, &layout);
             let (before, after) = one_step(&mut trainer);
             before.iter().zip(after).map(|(b, a)| b - a).collect()
         };
