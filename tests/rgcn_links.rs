@@ -10,8 +10,7 @@ use crate::processes::run_all;
 use crate::program::{listing, run};
 use crate::schema::assert_schema;
 
-const SMALL: &str =
-    "--input-dim 8 --hidden 8 --dim 8 --blocks 2 --batch 60 --negatives 4 --format json";
+const SMALL: &str = "--encoder rgcn --input-dim 8 --hidden 8 --dim 8 --blocks 2 --batch 60 --negatives 4 --format json";
 
 /// Three files of triples of a ring of `n` nodes, whose relations are steps of one and of two.
 fn ring(folder: &Path, n: usize) -> [PathBuf; 3] {
@@ -41,11 +40,13 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
     let scratch = tempfile::tempdir().unwrap();
     let files = ring(scratch.path(), 30);
     let [train, valid, test] = paths(&files);
-    for decoder in ["distmult", "complex"] {
-        let model = scratch.path().join(decoder);
+    for (name, decoder) in [
+        ("distmult", "--loss softmax --negatives 8"),
+        ("complex", "--ranks 3"),
+    ] {
+        let model = scratch.path().join(name);
         let words = format!(
-            "rgcn train {{}} --task links --valid {{}} --test {{}} --decoder-only --score-function {decoder} --dim 16 --batch 20 \
-             --negatives 8 --epochs 40 --valid-epochs 1 --patience 3 --run {{}} --format json"
+            "rgcn train {{}} --task links --valid {{}} --test {{}} {decoder} --dim 16 --batch 20 --epochs 40 --valid-epochs 1 --patience 3 --run {{}} --format json"
         );
         let answer = run(&words, &[train, valid, test, &model]).json();
         let (best, epochs) = (answer["best_epoch"].as_u64(), answer["epochs"].as_u64());
@@ -130,13 +131,17 @@ fn links_are_learnt_ranked_and_asked_for_again() {
 }
 
 /// Flags that cannot be right, and what is said of them.
-const REFUSED: [(&str, &str); 11] = [
+const REFUSED: [(&str, &str); 12] = [
     ("--input-dim 0 --blocks 2", "embedding = 0"),
     ("--blocks 9", "blocks = 9"),
     ("--bases 2 --blocks 2", "blocks = 2"),
     ("--negatives 0", "negatives = 0"),
     ("--repeats 2", "--repeats"),
-    ("--ranks 2", "one rank"),
+    (
+        "--ranks 2",
+        "ranks = 2: expected 1 with a loss of sampled nodes",
+    ),
+    ("--loss k-vs-all", "loss = k-vs-all"),
     ("--train x.tsv", "--train has no meaning for links"),
     ("--hops 2", "--hops has no meaning for links"),
     ("--preset am", "--preset"),
@@ -162,9 +167,9 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     for (words, reason) in REFUSED {
         // No folder goes with several seeds.
         let is_seeds = words.starts_with("--repeats");
-        let small = "--input-dim 8 --hidden 8 --dim 8 --blocks 2";
+        let small = "--encoder rgcn --input-dim 8 --hidden 8 --dim 8 --blocks 2";
         let small = match words.split(' ').next() {
-            Some("--input-dim" | "--blocks" | "--bases") => "--hidden 8 --dim 8",
+            Some("--input-dim" | "--blocks" | "--bases") => "--encoder rgcn --hidden 8 --dim 8",
             _ => small,
         };
         let folder = if is_seeds { "" } else { "--run {}" };
@@ -180,6 +185,9 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
         assert!(error.contains(reason), "{words}: {error}");
         assert_eq!(listing(scratch.path()), before, "{words}");
     }
+    let words = "rgcn train {} --task links --hidden 8";
+    let layers = run(words, &[train]).error(2);
+    assert!(layers.contains("add --encoder rgcn"), "{layers}");
     let unasked = run("rgcn train {} --negatives 3", &[train]).error(2);
     assert!(unasked.contains("--task links"), "{unasked}");
     fs::write(&files[2], "n1\tnext\n").unwrap();

@@ -9,6 +9,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("--checkpoint-seconds", "--checkpoint-interval"),
     ("--count", "--top"),
     ("--curve", "--svg"),
+    ("--decoder-only", "--encoder none, which is the default"),
     (
         "--deadline",
         "--timeout (the wait for a rank) or --time-limit (the length of a search)",

@@ -29,6 +29,15 @@ pub(crate) enum Task {
     Links,
 }
 
+/// The model below the decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EncoderKind {
+    /// None: nodes' vectors are parameters.
+    None,
+    /// An R-GCN, as in the paper.
+    Rgcn,
+}
+
 /// The flags of `--task links`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Links")]
@@ -36,47 +45,49 @@ pub(crate) struct LinkArgs {
     /// What to learn: the classes of nodes, or links: FILE has triples to learn from, --valid and --test have others
     #[arg(long, value_name = "classes|links", default_value = "classes")]
     pub(crate) task: Task,
-    /// Dimensions of an embedding: of a node, as the decoder reads it [default: 200]
+    /// Model below the decoder: none (vectors of nodes and relations alone), or rgcn (the paper's, which ranks worse) [default: none]
+    #[arg(long, value_name = "none|rgcn", hide_possible_values = true)]
+    encoder: Option<EncoderKind>,
+    /// Dimensions of an embedding: of a node, as the decoder reads it [default: 400; 200 with sampled losses]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
-    /// Triples of a step, along which its messages go; 0: all [default: 10000]
+    /// Questions (a node and a relation) of a step, or with sampled losses its triples, along which messages go; 0: all
+    /// [default: 256 questions; 2000 triples, with an encoder 10000]
     #[arg(long, value_name = "N")]
     batch: Option<u32>,
     /// Share of a step's triples along which no message goes [default: 0.3]
     #[arg(long, value_name = "SHARE")]
     edge_dropout: Option<f32>,
-    /// Negative samples for each positive one: half corrupt the object, half the subject [default: 256]
+    /// Negative samples for each positive one: half corrupt the object, half the subject; they imply a sampled loss [default: 256]
     #[arg(long, value_name = "N")]
     negatives: Option<u32>,
     /// Consecutive samples that share their negatives: triples [default: 32]
     #[arg(long, value_name = "N")]
     shared_negatives: Option<u32>,
-    /// k-vs-all (softmax over all nodes, with --decoder-only), softmax over sampled ones, or logistic as R-GCN's authors have it [default: softmax]
+    /// k-vs-all (cross entropy over all nodes, without an encoder), softmax over sampled ones, or logistic as R-GCN's authors have it
+    /// [default: k-vs-all up to 100000 nodes, else softmax]
     #[arg(long, value_name = "LOSS")]
     loss: Option<LinkLoss>,
-    /// Times the mean squares of nodes' units and relations' vectors, added to the loss [default: 0.01]
+    /// Times the mean squares of nodes' units and relations' vectors, added to the loss; with sampled losses [default: 0; 0.01 with an encoder]
     #[arg(long, value_name = "X")]
     decoder_l2: Option<f32>,
-    /// Cut longer gradients to this length; 0: none [default: 1]
+    /// Cut longer gradients to this length; 0: none; with sampled losses [default: 0; 1 with an encoder]
     #[arg(long, value_name = "LENGTH")]
     clip: Option<f32>,
-    /// Epochs between two rankings of the triples of --valid; 0: only at the end
+    /// Epochs between two rankings of the triples of --valid; 0: only at the end [default: 1; 3 with sampled losses, 0 with an encoder]
     #[arg(long, value_name = "N")]
     valid_epochs: Option<u32>,
     /// Epochs without a better MRR of --valid after which training ends; the model is that of the best epoch; 0: training
-    /// goes on [default: 0; 6 with --decoder-only]
+    /// goes on [default: 5; 6 with sampled losses, 0 with an encoder]
     #[arg(long, value_name = "N")]
     patience: Option<u32>,
-    /// Score of a triple: distmult, or complex (with --decoder-only or --reciprocal) [default: distmult]
+    /// Score of a triple: complex (with reciprocal relations) or distmult [default: complex; distmult with sampled losses]
     #[arg(long = "score-function", value_name = "distmult|complex")]
     decoder: Option<LinkDecoder>,
-    /// Learn vectors of nodes and relations alone: nothing encodes, relations are reciprocal
-    #[arg(long)]
-    decoder_only: bool,
-    /// Ask for heads by vectors of inverse relations
+    /// Ask for heads by vectors of inverse relations, with an encoder too
     #[arg(long)]
     reciprocal: bool,
-    /// Times the mean sums of cubes of triples' vectors, added to the loss (N3) [default: 0; 0.02 with --decoder-only]
+    /// Times the mean sums of cubes of triples' vectors, added to the loss (N3) [default: 0.05; 0.02 with sampled losses, 0 with an encoder]
     #[arg(long, value_name = "X")]
     n3: Option<f32>,
 }
@@ -95,17 +106,32 @@ impl LinkArgs {
             || self.valid_epochs.is_some()
             || self.patience.is_some()
             || self.decoder.is_some()
-            || self.decoder_only
+            || self.encoder.is_some()
             || self.reciprocal
             || self.n3.is_some()
     }
 
-    /// The settings under the flags', checked.
-    fn config(&self, settings: &SettingsArgs) -> anyhow::Result<LinkConfig> {
-        let base = match self.decoder_only {
-            true => LinkConfig::decoder_only(),
-            false => LinkConfig::default(),
+    /// The settings that hold where no flag says otherwise.
+    fn base(&self, n_nodes: u32) -> LinkConfig {
+        let is_sampled = match self.loss {
+            Some(loss) => loss != LinkLoss::KvsAll,
+            None => self.negatives.is_some() || self.shared_negatives.is_some(),
         };
+        match self.encoder {
+            Some(EncoderKind::Rgcn) => LinkConfig::with_encoder(),
+            _ if is_sampled => LinkConfig::sampled(),
+            _ if self.loss.is_some() => LinkConfig::default(),
+            _ => LinkConfig::for_nodes(n_nodes),
+        }
+    }
+
+    /// The settings under the flags', checked.
+    fn config(&self, settings: &SettingsArgs, n_nodes: u32) -> anyhow::Result<LinkConfig> {
+        let base = self.base(n_nodes);
+        if let Some(flag) = settings.encoder_flag().filter(|_| !base.encode) {
+            let text = format!("{flag} is of the encoder: add --encoder rgcn");
+            return Err(BadInput(text).into());
+        }
         let config = LinkConfig {
             encode: base.encode,
             decoder: self.decoder.unwrap_or(base.decoder),
@@ -184,8 +210,10 @@ pub(crate) struct LinkTraining<'a> {
 
 /// Loads the triples, trains, ranks and prints the answer.
 pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result<()> {
-    let config = args.config(given.settings)?;
+    // Flags that cannot be right are refused before anything is read.
+    args.config(given.settings, 0)?;
     let files = given.data.load_links()?;
+    let config = args.config(given.settings, files.links.n_nodes())?;
     let mut show = Progress::new(given.report, config.encoder.epochs.into(), "epochs");
     let mut progress = |report: &LinkReport| {
         let mrr = report

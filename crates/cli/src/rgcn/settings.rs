@@ -154,6 +154,24 @@ impl SettingsArgs {
         })
     }
 
+    /// A flag that is given and that only layers have.
+    pub(crate) fn encoder_flag(&self) -> Option<&'static str> {
+        let flags = [
+            ("--hidden", self.hidden.is_some()),
+            ("--bases", self.bases.is_some()),
+            ("--blocks", self.blocks.is_some()),
+            ("--normaliser", self.normaliser.is_some()),
+            ("--input-dim", self.input_dim.is_some()),
+            ("--no-self-loop", self.no_self_loop),
+            ("--bias", self.bias),
+            ("--l2", self.l2.is_some()),
+            ("--mode", self.mode.is_some()),
+            ("--sums", self.sums.is_some()),
+        ];
+        let given = flags.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(flag, _)| flag)
+    }
+
     /// Whether something but the epochs is asked for: a run that goes on has the rest from its checkpoint.
     pub(crate) fn is_set(&self) -> bool {
         self.preset.is_some()

@@ -33,7 +33,7 @@ Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --node-column person --class-column label_affiliation --repeats 10
   shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run --ranks 2
   shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run --resume --epochs 80
-  shardgraph rgcn train FB15k-237.tar.gz --task links --valid-epochs 10 --run links
+  shardgraph rgcn train FB15k-237.tar.gz --task links --ranks 2 --run links
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 
 The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for TensorBoard, and checkpoints, for

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MAX_WIDTH, Mode, Normaliser, Sums};
+use crate::config::{MAX_WIDTH, Mode, Normaliser, Optimiser, Sums};
 use crate::named::named;
 use crate::{Config, Error};
 
@@ -39,7 +39,7 @@ named!(LinkDecoder, "decoder", "distmult" => DistMult, "complex" => ComplEx; "di
 /// ```
 /// use shardgraph_rgcn::LinkConfig;
 ///
-/// let config = LinkConfig { negatives: 20, ..LinkConfig::default() };
+/// let config = LinkConfig { negatives: 20, ..LinkConfig::with_encoder() };
 /// config.check()?;
 /// # Ok::<(), shardgraph_rgcn::Error>(())
 /// ```
@@ -49,7 +49,8 @@ pub struct LinkConfig {
     /// The encoder: an embedding or features, and layers. An epoch is a pass over the training
     /// triples.
     pub encoder: Config,
-    /// False: the decoder's vectors of nodes are parameters themselves, and no message goes.
+    /// False: the decoder's vectors of nodes are parameters themselves, and no message goes. With
+    /// k-vs-all the encoder's dropout is then that of a question's numbers.
     pub encode: bool,
     /// The score of a triple.
     pub decoder: LinkDecoder,
@@ -86,9 +87,74 @@ pub struct LinkConfig {
 }
 
 impl Default for LinkConfig {
-    /// For graphs of the size of FB15k-237. (R-GCN's authors have 500 units, 10 negatives of each
-    /// triple's own and the logistic loss.)
+    /// ComplEx alone, learnt against all nodes: the best ranks of the models here, for graphs of
+    /// up to [`LinkConfig::MOST_NODES`] nodes.
+    ///
+    /// # Source
+    /// Lacroix et al., "Canonical tensor decomposition for knowledge base completion" (2018):
+    /// reciprocal relations, cross entropy over all nodes, N3, Adagrad at 0.1.
     fn default() -> LinkConfig {
+        LinkConfig {
+            encoder: Config {
+                optimiser: Optimiser::Adagrad,
+                rate: 0.1,
+                ..LinkConfig::sampled().encoder
+            },
+            decoder: LinkDecoder::ComplEx,
+            width: 400,
+            batch: 256,
+            loss: LinkLoss::KvsAll,
+            n3: 0.05,
+            valid_epochs: 1,
+            patience: 5,
+            ..LinkConfig::sampled()
+        }
+    }
+}
+
+impl LinkConfig {
+    /// The most nodes against all of which a question is held by default.
+    pub const MOST_NODES: u32 = 100_000;
+
+    /// The default settings for a graph of some nodes: against all of them, or where they are too
+    /// many against sampled ones.
+    #[must_use]
+    pub fn for_nodes(n_nodes: u32) -> LinkConfig {
+        match n_nodes <= LinkConfig::MOST_NODES {
+            true => LinkConfig::default(),
+            false => LinkConfig::sampled(),
+        }
+    }
+
+    /// DistMult alone, learnt against sampled nodes.
+    #[must_use]
+    pub fn sampled() -> LinkConfig {
+        let base = LinkConfig::with_encoder();
+        LinkConfig {
+            encode: false,
+            reciprocal: true,
+            encoder: Config {
+                hidden: Vec::new(),
+                blocks: 1,
+                embedding: 1,
+                dropout: 0.0,
+                epochs: 30,
+                ..base.encoder
+            },
+            batch: 2000,
+            valid_epochs: 3,
+            patience: 6,
+            decoder_l2: 0.0,
+            n3: 0.02,
+            clip: 0.0,
+            ..base
+        }
+    }
+
+    /// R-GCN below DistMult, for graphs of the size of FB15k-237. (The authors have 500 units, 10
+    /// negatives of each triple's own and the logistic loss.)
+    #[must_use]
+    pub fn with_encoder() -> LinkConfig {
         LinkConfig {
             encoder: Config {
                 hidden: vec![200],
@@ -164,21 +230,11 @@ impl LinkConfig {
             let expected = "an even number: real and imaginary parts";
             return Err(Error::config("width", self.width, expected));
         }
-        if self.loss == LinkLoss::KvsAll && self.encode {
-            let expected = "logistic or softmax with an encoder";
-            return Err(Error::config("loss", self.loss, expected));
-        }
-        if self.loss == LinkLoss::KvsAll && !self.reciprocal {
-            let expected = "true: k-vs-all asks for heads by vectors of inverse relations";
-            return Err(Error::config("reciprocal", false, expected));
-        }
-        if self.loss == LinkLoss::KvsAll && self.clip > 0.0 {
-            let expected = "0: k-vs-all cuts no gradients";
-            return Err(Error::config("clip", self.clip, expected));
-        }
-        if self.loss == LinkLoss::KvsAll && self.decoder_l2 > 0.0 {
-            let expected = "0: with k-vs-all n3 regularises";
-            return Err(Error::config("decoder_l2", self.decoder_l2, expected));
+        if self.loss == LinkLoss::KvsAll {
+            self.check_all_nodes()?;
+        } else if !self.encode && self.encoder.dropout > 0.0 {
+            let expected = "0 without an encoder, except with k-vs-all";
+            return Err(Error::config("dropout", self.encoder.dropout, expected));
         }
         if self.patience > 0 && self.valid_epochs == 0 {
             let expected = "1 or more, for patience";
@@ -187,36 +243,36 @@ impl LinkConfig {
         Ok(())
     }
 
-    /// The settings of a decoder alone: nothing encodes, each triple is two questions for a tail.
-    #[must_use]
-    pub fn decoder_only() -> LinkConfig {
-        let base = LinkConfig::default();
-        LinkConfig {
-            encode: false,
-            reciprocal: true,
-            encoder: Config {
-                hidden: Vec::new(),
-                blocks: 1,
-                embedding: 1,
-                dropout: 0.0,
-                epochs: 30,
-                ..base.encoder
-            },
-            batch: 2000,
-            negatives: 256,
-            share: 32,
-            valid_epochs: 3,
-            patience: 6,
-            decoder_l2: 0.0,
-            n3: 0.02,
-            clip: 0.0,
-            ..base
+    /// Refuses settings that the loss over all nodes does not have.
+    fn check_all_nodes(&self) -> Result<(), Error> {
+        if self.encode {
+            let expected = "logistic or softmax with an encoder";
+            return Err(Error::config("loss", self.loss, expected));
         }
+        if !self.reciprocal {
+            let expected = "true: k-vs-all asks for heads by vectors of inverse relations";
+            return Err(Error::config("reciprocal", false, expected));
+        }
+        for (field, value) in [("clip", self.clip), ("decoder_l2", self.decoder_l2)] {
+            if value > 0.0 {
+                let expected = "0 with k-vs-all, which n3 regularises";
+                return Err(Error::config(field, value, expected));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses encoders that cannot predict links.
     fn check_encoder(&self) -> Result<(), Error> {
         let encoder = &self.encoder;
+        if !self.encode && !encoder.hidden.is_empty() {
+            let expected = "[] without an encoder";
+            return Err(Error::config(
+                "hidden",
+                format!("{:?}", encoder.hidden),
+                expected,
+            ));
+        }
         if encoder.embedding == 0 {
             let expected = "1 or more: links are predicted from vectors of nodes";
             return Err(Error::config("embedding", 0, expected));
@@ -247,7 +303,7 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_refused_by_name() {
         let refused = |change: &dyn Fn(&mut LinkConfig)| {
-            let mut config = LinkConfig::default();
+            let mut config = LinkConfig::with_encoder();
             config.check().unwrap();
             change(&mut config);
             config.check().unwrap_err().to_string()

@@ -67,7 +67,7 @@ impl SavedLinks {
         self.known_hash.map(|hash| hash == known_hash(data))
     }
 
-    /// The epochs that it was trained for.
+    /// The epochs that it was trained for; with patience the model is the best of them.
     #[must_use]
     pub fn epochs_done(&self) -> u32 {
         self.state.encoder.epochs_done
@@ -141,6 +141,7 @@ impl SavedLinks {
         };
         let mut trainer = LinkTrainer::new(data, &self.config, layout.as_ref(), ranks)?;
         trainer.load(&self.state, ranks)?;
+        trainer.take_best(ranks)?;
         body(&mut trainer, ranks)
     }
 }

@@ -11,6 +11,7 @@ use super::config::LinkConfig;
 use super::data::LinkData;
 use super::decoder::Decoder;
 use super::embeddings::Embeddings;
+use super::ranking::LinkScores;
 use super::trainer::LinkOptions;
 use crate::Error;
 use crate::train::run::{RunFolder, check_epochs, refuse};
@@ -24,6 +25,8 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// The names of the decoder's tensors.
 const TENSORS: [&str; 3] = ["relations", "relations.first", "relations.second"];
+const BEST_RELATIONS: &str = "best.relations";
+const BEST_UNITS: &str = "best.units";
 /// Those of nodes' vectors, where nothing encodes.
 const UNITS: [&str; 3] = ["units", "units.first", "units.second"];
 
@@ -36,6 +39,84 @@ pub(super) struct Run {
     /// [`known_hash`] of the triples that its ranks were filtered by; none in older checkpoints.
     #[serde(default)]
     pub(super) known_hash: Option<u64>,
+    /// The best ranks of the validation triples, whose parameters are kept beside the last ones.
+    #[serde(default)]
+    best: Option<BestRanks>,
+}
+
+/// The epoch that ranked the validation triples best.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct BestRanks {
+    epoch: u32,
+    scores: LinkScores,
+}
+
+/// The parameters after the epoch that ranked the validation triples best.
+#[derive(Clone, Debug)]
+pub(super) struct Best {
+    pub(super) epoch: u32,
+    pub(super) scores: LinkScores,
+    pub(super) relations: Vec<f32>,
+    pub(super) nodes: BestNodes,
+}
+
+/// The encoder's parameters, or nodes' vectors.
+#[derive(Clone, Debug)]
+pub(super) enum BestNodes {
+    /// On rank 0.
+    Encoded(Option<State>),
+    Embedded(Vec<f32>),
+}
+
+impl Best {
+    /// Refuses parameters of other lengths than the model's.
+    pub(super) fn check(&self, decoder: &Decoder, n_units: usize) -> Result<(), Error> {
+        let (found, expected) = (self.relations.len(), decoder.relations.len());
+        check_length(BEST_RELATIONS, found, expected)?;
+        match &self.nodes {
+            BestNodes::Encoded(_) => Ok(()),
+            BestNodes::Embedded(units) => check_length(BEST_UNITS, units.len(), n_units),
+        }
+    }
+
+    fn add_to(&self, tensors: &mut Tensors) -> Result<(), Error> {
+        tensors.add_f32(BEST_RELATIONS, &self.relations)?;
+        match &self.nodes {
+            BestNodes::Embedded(units) => tensors.add_f32(BEST_UNITS, units)?,
+            BestNodes::Encoded(state) => {
+                for (name, values) in state.iter().flat_map(State::tensors) {
+                    tensors.add_f32(&format!("best.{name}"), values)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The best parameters in a checkpoint whose last ones are `encoder`.
+    fn read(
+        tensors: &Tensors<'_>,
+        config: &LinkConfig,
+        ranks: BestRanks,
+        encoder: &State,
+    ) -> Result<Best, Error> {
+        let nodes = match config.encode {
+            false => BestNodes::Embedded(tensors.f32s(BEST_UNITS)?),
+            true => {
+                let mut state = State::empty(ranks.epoch, encoder.lengths());
+                let names = encoder.lengths().into_iter().map(|(name, _)| name);
+                for (name, values) in names.zip(state.values()) {
+                    *values = tensors.f32s(&format!("best.{name}"))?;
+                }
+                BestNodes::Encoded(Some(state))
+            }
+        };
+        Ok(Best {
+            epoch: ranks.epoch,
+            scores: ranks.scores,
+            relations: tensors.f32s(BEST_RELATIONS)?,
+            nodes,
+        })
+    }
 }
 
 impl Run {
@@ -44,10 +125,19 @@ impl Run {
             config: config.clone(),
             data_hash: data_hash(data),
             known_hash: Some(known_hash(data)),
+            best: None,
         }
     }
 
-    pub(super) fn checkpoint(&self, state: &LinkState) -> Result<Checkpoint, Error> {
+    pub(super) fn checkpoint(
+        mut self,
+        state: &LinkState,
+        best: Option<&Best>,
+    ) -> Result<Checkpoint, Error> {
+        self.best = best.map(|best| BestRanks {
+            epoch: best.epoch,
+            scores: best.scores,
+        });
         let mut checkpoint = Checkpoint::new(state.encoder.epochs_done.into());
         state.encoder.write(&mut checkpoint, &[])?;
         let mut tensors = Tensors::new();
@@ -57,8 +147,11 @@ impl Run {
         for (name, values) in UNITS.into_iter().zip(state.embeddings.iter().flatten()) {
             tensors.add_f32(name, values)?;
         }
+        if let Some(best) = best {
+            best.add_to(&mut tensors)?;
+        }
         checkpoint.add(DECODER, tensors.to_bytes()?)?;
-        checkpoint.add_json(RUN, SCHEMA_VERSION, self)?;
+        checkpoint.add_json(RUN, SCHEMA_VERSION, &self)?;
         Ok(checkpoint)
     }
 
@@ -82,6 +175,7 @@ pub(super) struct LinkState {
     decoder: [Vec<f32>; 3],
     /// Nodes' vectors and their two means, where nothing encodes.
     embeddings: Option<[Vec<f32>; 3]>,
+    pub(super) best: Option<Best>,
 }
 
 impl LinkState {
@@ -96,6 +190,7 @@ impl LinkState {
             encoder,
             decoder: tensors.map(Vec::clone),
             embeddings,
+            best: None,
         }
     }
 
@@ -160,10 +255,15 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
         }
         embeddings = Some(units);
     }
+    let best = run
+        .best
+        .map(|ranks| Best::read(&tensors, &run.config, ranks, &encoder))
+        .transpose()?;
     let state = LinkState {
         encoder,
         decoder,
         embeddings,
+        best,
     };
     Ok((run, state))
 }

@@ -31,7 +31,7 @@ fn edge(source: u32, relation: u32, target: u32) -> Edge {
 fn decoder(stream: &mut KeyedRng, n_relations: u32, width: usize) -> Decoder {
     let config = LinkConfig {
         width,
-        ..LinkConfig::default()
+        ..LinkConfig::with_encoder()
     };
     let mut decoder = Decoder::new(&config, n_relations);
     decoder.relations = numbers(stream, n_relations as usize * width);
@@ -154,7 +154,7 @@ fn reciprocal_losses_are_those_of_the_definition() {
             width,
             decoder: kind,
             reciprocal: true,
-            ..LinkConfig::default()
+            ..LinkConfig::with_encoder()
         };
         let mut decoder = Decoder::new(&config, 2);
         decoder.relations = numbers(&mut stream, 4 * width);

@@ -17,7 +17,7 @@ use super::embeddings::Embeddings;
 use super::kvsall::{KvsAll, N_BLOCKS, NodeBlocks};
 use super::questions::Questions;
 use super::ranking::{LinkScores, RankedModel};
-use super::state::{self, LinkState, Run};
+use super::state::{self, Best, BestNodes, LinkState, Run};
 use super::step::AllNodes;
 use crate::error::diverged;
 use crate::layer::plan::LayerPlan;
@@ -122,14 +122,14 @@ pub struct LinkOutcome {
 /// bases", for DistMult.
 ///
 /// ```
-/// use shardgraph_rgcn::{Config, LinkConfig, LinkData, LinkOptions, RelationalGraph, train_links};
+/// use shardgraph_rgcn::{LinkConfig, LinkData, LinkOptions, RelationalGraph, train_links};
 ///
 /// // Who is a neighbour of whom, on a ring; two links are kept for a test.
 /// let (from, to): (Vec<u32>, Vec<u32>) = (0..8).map(|node| (node, (node + 1) % 8)).unzip();
 /// let graph = RelationalGraph::new(8, 1, from, vec![0; 8], to)?;
 /// let data = LinkData::new(&graph, 0..6, 0..0, 6..8)?;
 /// let mut config = LinkConfig { width: 8, ..LinkConfig::default() };
-/// config.encoder = Config { embedding: 8, hidden: vec![8], blocks: 2, epochs: 5, ..config.encoder };
+/// config.encoder.epochs = 5;
 /// let outcome = train_links(&data, &config, &LinkOptions::default(), &mut |_| ())?;
 /// assert_eq!(outcome.test.unwrap().filtered.n_ranks, 4);
 /// # Ok::<(), shardgraph_rgcn::Error>(())
@@ -218,8 +218,12 @@ impl LinkJob<'_> {
             self.options.checkpoint_epochs,
             self.options.checkpoint_s,
         );
-        let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
+        let reports = match trainer.is_stopped() {
+            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
+            true => Vec::new(),
+        };
         let last = reports.last().and_then(|report| report.valid);
+        trainer.take_best(ranks)?;
         let (best_epoch, best) = match &trainer.best {
             Some(best) => (best.epoch, Some(best.scores)),
             None => (begin + reports.len() as u32, last),
@@ -280,7 +284,7 @@ pub(super) struct LinkTrainer<'a> {
     pub(super) all_nodes: Option<AllNodes>,
     /// The best parameters, where training waits for better ones.
     best: Option<Best>,
-    epochs_done: u32,
+    pub(super) epochs_done: u32,
 }
 
 /// The source of the vectors of nodes that the decoder reads.
@@ -293,16 +297,6 @@ pub(super) enum NodeVectors<'a> {
 pub(super) struct Encoder<'a> {
     pub(super) network: Network<'a>,
     whole: Vec<Arc<LayerPlan>>,
-}
-
-/// The parameters after the epoch that ranked the validation triples best.
-struct Best {
-    epoch: u32,
-    scores: LinkScores,
-    decoder: Decoder,
-    /// The encoder's on rank 0.
-    encoder: Option<State>,
-    embeddings: Option<Embeddings>,
 }
 
 impl Trainer for LinkTrainer<'_> {
@@ -359,25 +353,6 @@ impl Trainer for LinkTrainer<'_> {
         self.best.as_ref().is_some_and(waited)
     }
 
-    fn finish(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
-        if let Some(best) = &self.best {
-            self.decoder = best.decoder.clone();
-            match &mut self.nodes {
-                NodeVectors::Encoded(encoder) => {
-                    if let Some(state) = &best.encoder {
-                        state.load(&mut encoder.network, ranks)?;
-                    }
-                }
-                NodeVectors::Embedded(embeddings) => {
-                    if let Some(best) = &best.embeddings {
-                        embeddings.clone_from(best);
-                    }
-                }
-            }
-        }
-        self.check_finite(ranks)
-    }
-
     fn checkpoint(
         &mut self,
         epochs_done: u32,
@@ -396,8 +371,8 @@ impl Trainer for LinkTrainer<'_> {
             return Ok(None);
         };
         let run = Run::new(self.data, self.config);
-        run.checkpoint(&LinkState::new(encoder, &self.decoder, embeddings))
-            .map(Some)
+        let state = LinkState::new(encoder, &self.decoder, embeddings);
+        run.checkpoint(&state, self.best.as_ref()).map(Some)
     }
 }
 
@@ -450,12 +425,33 @@ impl<'a> LinkTrainer<'a> {
     ) -> Result<u32, Error> {
         state.load_decoder(&mut self.decoder)?;
         match &mut self.nodes {
-            NodeVectors::Encoded(encoder) => state.encoder.load(&mut encoder.network, ranks),
-            NodeVectors::Embedded(embeddings) => {
-                state.load_embeddings(embeddings)?;
-                Ok(state.encoder.epochs_done)
+            NodeVectors::Encoded(encoder) => {
+                state.encoder.load(&mut encoder.network, ranks)?;
             }
+            NodeVectors::Embedded(embeddings) => state.load_embeddings(embeddings)?,
         }
+        self.best.clone_from(&state.best);
+        self.epochs_done = state.encoder.epochs_done;
+        Ok(self.epochs_done)
+    }
+
+    /// Takes over the parameters of the best ranks, where they were kept.
+    pub(super) fn take_best(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
+        let Some(best) = &self.best else {
+            return Ok(());
+        };
+        best.check(&self.decoder, self.units().len())?;
+        self.decoder.relations.clone_from(&best.relations);
+        match (&mut self.nodes, &best.nodes) {
+            (NodeVectors::Encoded(encoder), BestNodes::Encoded(Some(state))) => {
+                state.load(&mut encoder.network, ranks)?;
+            }
+            (NodeVectors::Embedded(embeddings), BestNodes::Embedded(units)) => {
+                embeddings.values.clone_from(units);
+            }
+            _ => (),
+        }
+        self.check_finite(ranks)
     }
 
     /// The vectors of nodes that the decoder reads.
@@ -480,16 +476,16 @@ impl<'a> LinkTrainer<'a> {
             return Ok(());
         }
         let epoch = self.epochs_done;
-        let (encoder, embeddings) = match &mut self.nodes {
-            NodeVectors::Encoded(encoder) => (gather(&mut encoder.network, epoch, ranks)?, None),
-            NodeVectors::Embedded(embeddings) => (None, Some(embeddings.clone())),
-        };
         self.best = Some(Best {
             epoch,
             scores,
-            decoder: self.decoder.clone(),
-            encoder,
-            embeddings,
+            relations: self.decoder.relations.clone(),
+            nodes: match &mut self.nodes {
+                NodeVectors::Encoded(encoder) => {
+                    BestNodes::Encoded(gather(&mut encoder.network, epoch, ranks)?)
+                }
+                NodeVectors::Embedded(embeddings) => BestNodes::Embedded(embeddings.values.clone()),
+            },
         });
         Ok(())
     }

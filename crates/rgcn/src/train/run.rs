@@ -28,11 +28,6 @@ pub(crate) trait Trainer {
         false
     }
 
-    /// Ends training behind its last epoch: takes back the best parameters, where they were kept.
-    fn finish(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
-        self.check_finite(ranks)
-    }
-
     /// The checkpoint after so many epochs, on rank 0; all ranks give their part.
     fn checkpoint(
         &mut self,
@@ -112,9 +107,6 @@ pub(crate) fn run<T: Trainer>(
         progress(&report);
         reports.push(report);
         let is_last = trainer.is_stopped() || epoch + 1 == schedule.n_epochs();
-        if is_last {
-            trainer.finish(ranks)?;
-        }
         if is_kept && (is_last || schedule.is_due(epoch + 1, ranks)?) {
             schedule.write(|| {
                 trainer.check_finite(ranks)?;

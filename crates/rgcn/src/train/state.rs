@@ -163,6 +163,12 @@ impl State {
         }
     }
 
+    /// The names and numbers of all tensors.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &[f32])> {
+        let tensors = self.tensors.iter();
+        tensors.map(|(name, values)| (name.as_str(), values.as_slice()))
+    }
+
     /// The names and lengths of all tensors.
     pub(crate) fn lengths(&self) -> Vec<(String, usize)> {
         let tensors = self.tensors.iter();

@@ -6,7 +6,6 @@ use shardgraph_random::KeyedRng;
 
 use super::training::two_kinds;
 use super::{edge, numbers, rank, score};
-use crate::config::Optimiser;
 use crate::links::config::{LinkConfig, LinkDecoder, LinkLoss};
 use crate::links::data::{Known, LinkData};
 use crate::links::decoder::Decoder;
@@ -33,7 +32,7 @@ impl Case {
             width,
             decoder: kind,
             reciprocal: true,
-            ..LinkConfig::default()
+            ..LinkConfig::with_encoder()
         };
         let mut stream = KeyedRng::new(3, "k-vs-all", u64::from(n_nodes));
         let mut decoder = Decoder::new(&config, 2);
@@ -160,20 +159,18 @@ fn losses_keep_their_range() {
 }
 
 fn small() -> LinkConfig {
+    let standard = LinkConfig::default();
     LinkConfig {
         width: 8,
         batch: 15,
-        loss: LinkLoss::KvsAll,
         encoder: Config {
             epochs: 6,
-            optimiser: Optimiser::Adagrad,
-            rate: 0.1,
-            ..LinkConfig::decoder_only().encoder
+            ..standard.encoder
         },
         n3: 0.01,
         patience: 4,
         valid_epochs: 2,
-        ..LinkConfig::decoder_only()
+        ..standard
     }
 }
 
@@ -209,6 +206,8 @@ fn a_model_learns_alike_on_any_number_of_ranks() {
     }
 }
 
+/// Also where the best epoch is before the checkpoint, and where training has stopped for want of
+/// a better one.
 #[test]
 fn a_run_goes_on_with_other_ranks_and_equal_bits() {
     let data = two_kinds(20);
@@ -217,20 +216,31 @@ fn a_run_goes_on_with_other_ranks_and_equal_bits() {
         n_ranks,
         folder: Some(folders[folder].path().into()),
         resume,
-        checkpoint_epochs: 2,
+        checkpoint_epochs: 1,
         checkpoint_s: None,
     };
-    let config = LinkConfig {
-        patience: 0,
+    let mut config = LinkConfig {
+        patience: 3,
+        valid_epochs: 1,
+        n3: 0.0,
         ..small()
     };
+    config.encoder.rate = 0.5;
+    config.encoder.epochs = 40;
     let whole = run(&data, &config, &options(0, 1, false));
+    let (best, n_epochs) = (whole.best_epoch, whole.reports.len() as u32);
+    assert!(n_epochs == best + 3 && n_epochs < 40, "{best} {n_epochs}");
     let mut shorter = config.clone();
-    shorter.encoder.epochs = 4;
+    shorter.encoder.epochs = best + 1;
     run(&data, &shorter, &options(1, 3, false));
-    let resumed = run(&data, &config, &options(1, 2, true));
-    assert_eq!(resumed.params_hash, whole.params_hash);
-    assert_eq!((resumed.valid, resumed.test), (whole.valid, whole.test));
+    for n_ranks in [2, 1] {
+        // The second time nothing is left to do.
+        let resumed = run(&data, &config, &options(1, n_ranks, true));
+        assert_eq!(resumed.reports.len(), if n_ranks == 2 { 2 } else { 0 });
+        assert_eq!(resumed.best_epoch, best);
+        assert_eq!(resumed.params_hash, whole.params_hash);
+        assert_eq!((resumed.valid, resumed.test), (whole.valid, whole.test));
+    }
     let saved = SavedLinks::read(&data, folders[1].path()).unwrap();
     assert_eq!(saved.rank(&data).unwrap(), (whole.valid, whole.test));
 }

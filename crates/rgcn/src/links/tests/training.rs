@@ -38,7 +38,7 @@ pub(super) fn two_kinds(n_nodes: u32) -> LinkData {
 }
 
 fn small() -> LinkConfig {
-    let standard = LinkConfig::default();
+    let standard = LinkConfig::with_encoder();
     LinkConfig {
         encoder: Config {
             hidden: vec![8],
