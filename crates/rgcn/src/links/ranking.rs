@@ -81,7 +81,7 @@ impl RankedModel<'_> {
         });
         let ([raw_heads, heads], [raw_tails, tails]) = (heads?, tails?);
         let raw = raw_heads.merged(raw_tails);
-        let both = heads.clone().merged(tails.clone());
+        let both = heads.merged(tails);
         Ok(LinkScores {
             filtered: both.scores(),
             raw: raw.scores(),
@@ -237,13 +237,14 @@ impl Counts {
         let truth = self.score;
         // Counts of 32 bits in between, which take the lanes of the scores.
         for scores in scores.chunks(1 << 20) {
-            let (mut lower, mut equal) = (0u32, 0u32);
+            let (mut lower, mut at_most) = (0u32, 0u32);
             for &score in scores {
                 lower += u32::from(score < truth);
-                equal += u32::from(score == truth);
+                at_most += u32::from(score <= truth);
             }
-            self.higher += (scores.len() as u32 - lower - equal) as u64;
-            self.equal += u64::from(equal);
+            // A score that is no number is neither.
+            self.higher += (scores.len() as u32 - at_most) as u64;
+            self.equal += u64::from(at_most - lower);
         }
     }
 
