@@ -254,7 +254,7 @@ fn agent() {
     let answer = run(words, &[&weights]).json();
     assert_schema(&answer, &AGENT_EVAL);
     let listing = run("agent list --format json", &[]).json();
-    assert_schema(&listing, &[("agents", "list")]);
+    assert_schema(&listing, &[("agents", "list"), ("environments", "list")]);
     let keys = [
         ("name", "string"),
         ("about", "string"),

@@ -10,122 +10,56 @@ use std::error::Error;
 
 use shardgraph_agents::{AgentConfig, Choice, Environments, Evaluation, RunOptions, Start, train};
 use shardgraph_environments::space::Space;
-use shardgraph_environments::{Actions, Error as Refused, VectorEnvironment, VectorStep};
+use shardgraph_environments::{Action, FunctionalEnvironment, Transition};
+use shardgraph_random::KeyedRng;
 
 /// The side of the grid, and the steps after which an episode is stopped.
 const SIDE: u8 = 6;
-const LIMIT: u8 = 50;
+const LIMIT: u32 = 50;
 
-// The environment: 60 lines.
+/// A walk from one corner of a grid to the opposite one; each step costs 0.01, the corner pays 1.
+#[derive(Clone, Debug)]
+struct GridWorld;
 
-/// Walkers from one corner of a grid to the opposite one; each step costs 0.01, the corner pays 1.
-#[derive(Debug)]
-struct GridWorld {
-    /// Column, row and steps of each walker.
-    walkers: Vec<[u8; 3]>,
-    seen: Vec<f32>,
-    last_seen: Vec<f32>,
-    step: VectorStep,
-}
+impl FunctionalEnvironment for GridWorld {
+    /// Column and row.
+    type State = [u8; 2];
 
-impl GridWorld {
-    fn look(&mut self) {
-        let places = self.walkers.iter().flat_map(|[x, y, _]| [x, y]);
-        self.seen = places.map(|&at| f32::from(at) / f32::from(SIDE)).collect();
-    }
-}
-
-impl VectorEnvironment for GridWorld {
-    fn n_environments(&self) -> usize {
-        self.walkers.len()
-    }
     fn observation_space(&self) -> Space {
         Space::boxed(&[2], 0.0, 1.0).expect("a box")
     }
+
     fn action_space(&self) -> Space {
         Space::discrete(4).expect("left, right, up, down")
     }
-    fn reset(&mut self, _seed: u64) {
-        self.walkers.fill([0; 3]);
-        self.look();
+
+    fn initial(&self, _rng: &mut KeyedRng) -> [u8; 2] {
+        [0, 0]
     }
-    fn reset_where(&mut self, marks: &[bool]) -> Result<(), Refused> {
-        let marked = self
-            .walkers
-            .iter_mut()
-            .zip(marks)
-            .filter(|(_, mark)| **mark);
-        marked.for_each(|(walker, _)| *walker = [0; 3]);
-        self.look();
-        Ok(())
-    }
-    fn step(&mut self, actions: Actions<'_>) -> Result<&VectorStep, Refused> {
-        let Actions::Discrete(actions) = actions else {
-            unreachable!("the space is discrete")
+
+    fn transition(&self, at: &mut [u8; 2], action: Action<'_>, _: &mut KeyedRng) -> Transition {
+        let action = action.number();
+        let along = &mut at[usize::from(action >= 2)];
+        *along = match action % 2 {
+            0 => along.saturating_sub(1),
+            _ => (*along + 1).min(SIDE - 1),
         };
-        for ([x, y, n_steps], action) in self.walkers.iter_mut().zip(actions) {
-            let at = if *action < 2 { x } else { y };
-            *at = if action % 2 == 0 {
-                at.saturating_sub(1)
-            } else {
-                (*at + 1).min(SIDE - 1)
-            };
-            *n_steps += 1;
+        let terminated = *at == [SIDE - 1; 2];
+        let reward = if terminated { 1.0 } else { -0.01 };
+        Transition { reward, terminated }
+    }
+
+    fn observe(&self, at: &[u8; 2], out: &mut [f32]) {
+        for (out, &along) in out.iter_mut().zip(at) {
+            *out = f32::from(along) / f32::from(SIDE);
         }
-        self.look();
-        self.last_seen.clone_from(&self.seen);
-        let ended = |walker: &[u8; 3]| walker[..2] == [SIDE - 1; 2];
-        self.step.terminated = self.walkers.iter().map(ended).collect();
-        self.step.truncated = self
-            .walkers
-            .iter()
-            .map(|w| !ended(w) && w[2] == LIMIT)
-            .collect();
-        self.step.rewards = self
-            .walkers
-            .iter()
-            .map(|w| if ended(w) { 1.0 } else { -0.01 })
-            .collect();
-        let marks: Vec<bool> = (0..self.walkers.len())
-            .map(|idx| self.step.ended(idx))
-            .collect();
-        self.reset_where(&marks)?;
-        Ok(&self.step)
-    }
-    fn last_step(&self) -> &VectorStep {
-        &self.step
-    }
-    fn observations(&self) -> &[f32] {
-        &self.seen
-    }
-    fn final_observation(&self, idx: usize) -> Option<&[f32]> {
-        self.step
-            .ended(idx)
-            .then(|| &self.last_seen[2 * idx..2 * idx + 2])
-    }
-    fn to_bytes(&self) -> Vec<u8> {
-        self.walkers.as_flattened().to_vec()
-    }
-    fn restore(&mut self, bytes: &[u8]) -> Result<(), Refused> {
-        self.walkers = bytes.as_chunks().0.to_vec();
-        self.look();
-        Ok(())
     }
 }
 
 // Its training.
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let grids = Environments::new(|n| {
-        let mut grid = GridWorld {
-            walkers: vec![[0; 3]; n],
-            seen: Vec::new(),
-            last_seen: Vec::new(),
-            step: VectorStep::default(),
-        };
-        grid.look();
-        Ok(Box::new(grid))
-    })?;
+    let grids = Environments::functional(GridWorld, Some(LIMIT))?;
     let options = RunOptions {
         environments: Some(grids.clone()),
         ..RunOptions::default()

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use shardgraph_environments::space::{Space, SpaceKind};
-use shardgraph_environments::{Autoreset, ENVIRONMENTS, VectorEnvironment, named_environment};
+use shardgraph_environments::{
+    Autoreset, ENVIRONMENTS, FunctionalEnvironment, FunctionalVector, VectorEnvironment,
+    named_environment,
+};
 
 use crate::config::EnvironmentConfig;
 use crate::error::{Error, ErrorKind};
@@ -151,6 +154,20 @@ impl Environments {
         Ok(Environments {
             spaces: Spaces::of(make(1)?.as_ref())?,
             make: Arc::new(make),
+        })
+    }
+
+    /// Copies of a functional environment, whose episodes are stopped after `step_limit` steps.
+    ///
+    /// # Errors
+    /// As [`Environments::new`].
+    pub fn functional<E>(environment: E, step_limit: Option<u32>) -> Result<Environments, Error>
+    where
+        E: FunctionalEnvironment + Sync + 'static,
+    {
+        Environments::new(move |n| {
+            let (mode, copy) = (Autoreset::SameStep, environment.clone());
+            Ok(Box::new(FunctionalVector::new(copy, n, mode, step_limit)?))
         })
     }
 

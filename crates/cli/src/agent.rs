@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use shardgraph_agents::AgentConfig;
+use shardgraph_environments::{ENVIRONMENTS, NamedEnvironment};
 
 use crate::agent_eval::{self, EvalArgs};
 use crate::agent_settings::{run_config, settings};
@@ -78,6 +79,7 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
 #[derive(Serialize)]
 struct Listing {
     agents: Vec<Listed>,
+    environments: Vec<ListedEnvironment>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +87,14 @@ struct Listed {
     name: &'static str,
     about: &'static str,
     settings: AgentConfig,
+}
+
+#[derive(Serialize)]
+struct ListedEnvironment {
+    name: &'static str,
+    about: &'static str,
+    /// As TOML, with their defaults.
+    options: &'static str,
 }
 
 fn list() -> Listing {
@@ -96,16 +106,29 @@ fn list() -> Listing {
             settings,
         })
     };
+    let known = |known: &NamedEnvironment| ListedEnvironment {
+        name: known.name,
+        about: known.about,
+        options: known.options,
+    };
     Listing {
         agents: AgentConfig::names().filter_map(listed).collect(),
+        environments: ENVIRONMENTS.iter().map(known).collect(),
     }
 }
 
 impl fmt::Display for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "settings (`agent show NAME` prints them)")?;
         for agent in &self.agents {
-            let settings = serde_json::to_string(&agent.settings).map_err(|_| fmt::Error)?;
-            writeln!(f, "{}: {}\n  {settings}", agent.name, agent.about)?;
+            writeln!(f, "  {:28}{}", agent.name, agent.about)?;
+        }
+        writeln!(f, "environments")?;
+        for environment in &self.environments {
+            writeln!(f, "  {:28}{}", environment.name, environment.about)?;
+            if !environment.options.is_empty() {
+                writeln!(f, "  {:28}options: {}", "", environment.options)?;
+            }
         }
         Ok(())
     }

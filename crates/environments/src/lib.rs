@@ -1,6 +1,6 @@
-//! Reinforcement-learning environments: the [`Environment`] trait, five problems on graphs with
-//! their verifiers and greedy baselines, cart and pole as the known sanity task, and the spaces of
-//! observations and actions.
+//! Reinforcement-learning environments: five problems on graphs with their verifiers and greedy
+//! baselines, control tasks, small worlds and MinAtar's games by name, vectors of environments of
+//! one's own, and the spaces of observations and actions.
 //!
 //! ```text
 //! Environment ── step, candidates, observation, spaces
@@ -8,6 +8,11 @@
 //!  └─ Episode<S> ── picks, step limit, end of any graph problem
 //!        └─ S: ProblemState ── candidates, what a pick changes, features
 //!              └─ ResidualGraph ── the shared graph under a mask
+//! VectorEnvironment ── steps of many copies in flat rows (Actions, VectorStep, Autoreset)
+//!  ├─ CartPoles
+//!  └─ FunctionalVector<E> ── episodes, masks, checkpoint bytes
+//!        └─ E: FunctionalEnvironment ── initial, transition, observe, mask
+//! ENVIRONMENTS, named_environment ── the vectors that come with the program
 //! Problem ── one table entry: names, sense, begin, check (verify), baselines;   PROBLEMS, problem_by_name
 //! Space ── SpaceKind, Value, LeafRef;   RankedSpace: with batch and time in front
 //! ```
