@@ -48,6 +48,7 @@ impl Error {
             Self::Device(error) => error.class(),
             Self::Comm(error) => match error.kind() {
                 CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Class::NoAnswer,
+                CommErrorKind::NoThread { .. } => Class::MissingDevice,
                 _ => Class::LostRank,
             },
             Self::Setup(_) => Class::Input,

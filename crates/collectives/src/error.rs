@@ -123,6 +123,14 @@ pub enum CommErrorKind {
         /// The message of the panic.
         text: String,
     },
+    /// The system gave no thread for a rank; reported by [`threads::run`](crate::threads::run).
+    #[error("no thread for rank {rank}: {text}: take fewer ranks, or raise the limit of threads")]
+    NoThread {
+        /// The rank.
+        rank: u32,
+        /// The system's message.
+        text: String,
+    },
     /// There is no library for the back end.
     #[error("{what}")]
     MissingLibrary {
@@ -146,7 +154,9 @@ impl CommErrorKind {
     pub fn class(&self) -> Class {
         match self {
             CommErrorKind::Launch { .. } => Class::Input,
-            CommErrorKind::MissingLibrary { .. } => Class::MissingDevice,
+            CommErrorKind::MissingLibrary { .. } | CommErrorKind::NoThread { .. } => {
+                Class::MissingDevice
+            }
             CommErrorKind::Aborted { class, .. } => class.unwrap_or(Class::LostRank),
             _ => Class::LostRank,
         }

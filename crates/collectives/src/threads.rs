@@ -79,7 +79,7 @@ pub fn world(n_ranks: u32) -> Vec<Comm> {
 /// the others get [`CommErrorKind::PeerLost`] with the same message from the operation that they
 /// wait in or begin next, so no rank hangs. They wait up to 0.2 s for the message; where `f` has
 /// dropped its communicator by a panic and caught that itself, none comes, and they get the error
-/// without it. Where the system gives no thread, the rank has [`CommErrorKind::Backend`], and the
+/// without it. Where the system gives no thread, the rank has [`CommErrorKind::NoThread`], and the
 /// others see it as lost.
 ///
 /// ```
@@ -165,8 +165,8 @@ pub(crate) fn panicked(rank: u32, payload: &(dyn Any + Send)) -> CommError {
 }
 
 fn not_started(world: &World, rank: u32, refusal: &std::io::Error) -> CommError {
-    let text = format!("no thread for rank {rank}: {refusal}");
-    world.end(&End::new(Cause::Panicked, Some(rank), text.clone()));
-    let code = refusal.raw_os_error().unwrap_or_default();
-    CommError::new(CommErrorKind::Backend { code, text }, [].iter())
+    let text = refusal.to_string();
+    let kind = CommErrorKind::NoThread { rank, text };
+    world.end(&End::new(Cause::Panicked, Some(rank), kind.to_string()));
+    CommError::new(kind, [].iter())
 }

@@ -159,6 +159,7 @@ pub fn class_of_comm(error: &CommError) -> Class {
     match error.kind() {
         CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Class::NoAnswer,
         CommErrorKind::Aborted { class, .. } => class.unwrap_or(Class::LostRank),
+        CommErrorKind::NoThread { .. } => Class::MissingDevice,
         _ => Class::LostRank,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use shardgraph_collectives::CommErrorKind;
 use shardgraph_error::Class;
 
 /// Failure of one of this crate's functions.
@@ -42,6 +43,9 @@ pub enum Error {
     /// A rank was lost, or waited past its deadline.
     #[error("{0}")]
     Rank(String),
+    /// The system gave no thread for a rank.
+    #[error("{0}")]
+    NoThread(String),
     /// An operation of the device failed.
     #[error(transparent)]
     Device(#[from] shardgraph_device::Error),
@@ -79,6 +83,7 @@ impl Error {
         match self {
             Error::Diverged(_) => Class::NoAnswer,
             Error::Rank(_) => Class::LostRank,
+            Error::NoThread(_) => Class::MissingDevice,
             Error::Device(error) => error.class(),
             _ => Class::Input,
         }
@@ -111,7 +116,10 @@ impl From<shardgraph_storage::Error> for Error {
 
 impl From<shardgraph_collectives::CommError> for Error {
     fn from(error: shardgraph_collectives::CommError) -> Error {
-        Error::Rank(error.to_string())
+        match error.kind() {
+            CommErrorKind::NoThread { .. } => Error::NoThread(error.to_string()),
+            _ => Error::Rank(error.to_string()),
+        }
     }
 }
 
@@ -119,7 +127,7 @@ impl From<shardgraph_job::Error> for Error {
     fn from(error: shardgraph_job::Error) -> Error {
         match error {
             shardgraph_job::Error::Io { .. } => Error::Io(error.to_string()),
-            shardgraph_job::Error::Comm(_) => Error::Rank(error.to_string()),
+            shardgraph_job::Error::Comm(error) => error.into(),
             _ => Error::Checkpoint(error.to_string()),
         }
     }
