@@ -9,7 +9,7 @@ use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites}
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
 
-const TABLE: [(&str, Measurement); 39] = [
+const TABLE: [(&str, Measurement); 40] = [
     ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
@@ -46,6 +46,7 @@ const TABLE: [(&str, Measurement); 39] = [
     ("robustness/injected", robustness::injected),
     ("robustness/inputs", robustness::inputs),
     ("robustness/kills", robustness::kills),
+    ("robustness/strangers", robustness::strangers),
     ("suites/collectives", suites::collectives),
     ("suites/gpu", suites::gpu),
     ("suites/micro", suites::micro),

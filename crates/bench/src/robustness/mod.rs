@@ -7,6 +7,7 @@ mod kills;
 mod mutation;
 pub(crate) mod ranks;
 mod run_folder;
+mod strangers;
 
 use serde_json::Value;
 
@@ -47,4 +48,13 @@ pub(crate) fn injected(
     out: &mut Report,
 ) -> Result<(), Failure> {
     injected::run(context, request, out)
+}
+
+/// Connections of strangers.
+pub(crate) fn strangers(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    strangers::run(context, request, out)
 }

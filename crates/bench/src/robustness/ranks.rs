@@ -59,6 +59,24 @@ impl Ranks {
         Ranks::start(program, words, scratch, &variables)
     }
 
+    /// Starts one of two ranks, in a folder of its own; `at` is its number and the port.
+    pub(crate) fn one_of_two(
+        program: &Path,
+        words: &[String],
+        scratch: &Path,
+        at: (usize, u16),
+    ) -> Result<Ranks> {
+        fs::create_dir_all(scratch)?;
+        let (rank, port) = (at.0.to_string(), at.1.to_string());
+        let variables = [
+            ("RANK", rank.as_str()),
+            ("WORLD_SIZE", "2"),
+            ("MASTER_ADDR", "127.0.0.1"),
+            ("MASTER_PORT", &port),
+        ];
+        Ranks::start(program, words, scratch, &[&variables])
+    }
+
     fn start(
         program: &Path,
         words: &[String],
@@ -172,7 +190,7 @@ fn nap() {
 }
 
 /// A port that nobody listens on, below those that the system gives away by itself.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let own_part = std::process::id().wrapping_mul(61);
