@@ -135,6 +135,7 @@ INTERRUPT = """
 import os, signal, sys, threading, time
 import shardgraph
 graph = shardgraph.generate("er:3000:0.01")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 sent = []
 def fire():
     sent.append(time.monotonic())

@@ -51,6 +51,7 @@ jobs = {
         Triples(np.arange(500), np.zeros(500, int), np.arange(500) + 500), epochs=10**6
     ).fit(np.arange(100), np.arange(100) % 2),
 }
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 sent = []
 def fire():
     sent.append(time.monotonic())
