@@ -185,7 +185,7 @@ fn a_wrong_command_leaves_the_graph_of_a_killed_run() {
     fs::write(path("g.txt"), graph(4000)).unwrap();
     fs::write(path("other.txt"), graph(3000)).unwrap();
     let words =
-        "embed {} --epochs 40 --dim 32 --checkpoint-interval 0 --work {} --out {} --verbose";
+        "embed {} --epochs 200 --dim 32 --checkpoint-interval 0 --work {} --out {} --verbose";
     let (text, other, work, out) = (path("g.txt"), path("other.txt"), path("w"), path("e.npy"));
     let mut child = command(words, &[&text, &work, &out]).spawn().unwrap();
     while samples_of_state(&work) == 0 && child.try_wait().unwrap().is_none() {
@@ -223,7 +223,7 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
     let edge = |k: u32| format!("n{} n{}\n", k % 700, (k * 7 + 1) % 701);
     fs::write(path("g.txt"), (0..4000).map(edge).collect::<String>()).unwrap();
     let words =
-        "embed {} --epochs 40 --dim 32 --checkpoint-interval 0 --work {} --out {} --verbose";
+        "embed {} --epochs 200 --dim 32 --checkpoint-interval 0 --work {} --out {} --verbose";
     let (text, work, out) = (path("g.txt"), path("work"), path("e.npy"));
     let files: [&Path; 3] = [&text, &work, &out];
     let mut child = command(words, &files).spawn().unwrap();

@@ -353,6 +353,7 @@ mod tests {
             rank: 0,
             exit_code,
             stderr: stderr.to_owned(),
+            seconds: 0.1,
         };
         let lost = "error: rank 2 was lost (its connection broke) before #7 barrier";
         assert!(check_survivor(&ended(Some(4), lost), 2, true).is_ok());

@@ -27,6 +27,8 @@ pub(crate) struct Ended {
     /// Absent after a signal.
     pub(crate) exit_code: Option<i32>,
     pub(crate) stderr: String,
+    /// From when it was waited for.
+    pub(crate) seconds: f64,
 }
 
 impl Ranks {
@@ -110,7 +112,8 @@ impl Ranks {
         while !fs::read_to_string(file).is_ok_and(|found| found.contains(text)) {
             for rank in 0..self.processes.len() {
                 if self.processes[rank].try_wait()?.is_some() {
-                    bail!("the job ended too early: {:?}", self.ended(rank)?);
+                    let ended = self.ended(rank, watch.seconds())?;
+                    bail!("the job ended too early: {ended:?}");
                 }
             }
             ensure!(
@@ -157,12 +160,13 @@ impl Ranks {
             .filter(|rank| Some(*rank) != victim)
             .collect();
         let watch = Stopwatch::start();
-        let mut running = others.clone();
+        let (mut running, mut ended) = (others, Vec::new());
         while !running.is_empty() {
             let mut still = Vec::new();
             for rank in running {
-                if self.processes[rank].try_wait()?.is_none() {
-                    still.push(rank);
+                match self.processes[rank].try_wait()? {
+                    Some(_) => ended.push(self.ended(rank, watch.seconds())?),
+                    None => still.push(rank),
                 }
             }
             running = still;
@@ -172,15 +176,17 @@ impl Ranks {
             );
             nap();
         }
-        others.into_iter().map(|rank| self.ended(rank)).collect()
+        ended.sort_by_key(|one| one.rank);
+        Ok(ended)
     }
 
-    fn ended(&mut self, rank: usize) -> Result<Ended> {
+    fn ended(&mut self, rank: usize, seconds: f64) -> Result<Ended> {
         let status: Option<ExitStatus> = self.processes[rank].try_wait()?;
         Ok(Ended {
             rank,
             exit_code: status.and_then(|status| status.code()),
             stderr: fs::read_to_string(&self.stderr[rank])?,
+            seconds,
         })
     }
 }
