@@ -9,7 +9,7 @@ use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites}
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
 
-const TABLE: [(&str, Measurement); 40] = [
+const TABLE: [(&str, Measurement); 41] = [
     ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
@@ -43,6 +43,7 @@ const TABLE: [(&str, Measurement); 40] = [
     ("rlgraph/tasks", rlgraph::tasks),
     ("rlgraph/topology", rlgraph::topology),
     ("robustness/faults", robustness::faults),
+    ("robustness/fuzz", robustness::fuzz),
     ("robustness/injected", robustness::injected),
     ("robustness/inputs", robustness::inputs),
     ("robustness/kills", robustness::kills),

@@ -134,9 +134,11 @@ fn told(args: &TrainArgs, error: anyhow::Error, deadline: Timeout) -> anyhow::Er
 
 /// Learner, shards and actors, whose numbers are settings.
 fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Result<()> {
-    if args.world.ranks.is_some() {
-        let text = "--ranks shares the batches of `dqn`: here the settings say how many actors and shards there are";
-        return Err(BadInput(text.to_owned()).into());
+    if let Some(ranks) = args.world.ranks.filter(|ranks| *ranks > 1) {
+        return Err(BadInput(format!(
+            "--ranks {ranks} shares the batches of `dqn` and `ppo`: here the settings say how many actors and shards there are"
+        ))
+        .into());
     }
     let launch = args.world.open_messages()?;
     let deadline = args.timeout.unwrap_or_default();

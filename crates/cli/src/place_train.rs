@@ -169,6 +169,7 @@ fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
         resume: args.resume,
         stop_at: args.steps,
         threads: args.threads.map_or(1, usize::from),
+        timeout: args.timeout.unwrap_or_default(),
         start: args.start.as_deref().map(Policy::named).transpose()?,
     };
     Ok(Inputs {

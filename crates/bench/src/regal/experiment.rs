@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use shardgraph_collectives::Timeout;
 use shardgraph_costgraph::generate::{Synthetic, noisy_copy, synthetic};
 use shardgraph_costgraph::{
     DecoderKind, DeviceSet, Graph, Link, ModelOptions, Objective, Problem, topology,
@@ -242,6 +243,7 @@ fn trained_on(
         resume: false,
         stop_at: None,
         threads: request.threads,
+        timeout: Timeout::default(),
         start: None,
     };
     let outcome = train(&config, &graphs, &options, &mut |report| {

@@ -1,6 +1,7 @@
-//! Ranks that are killed or stopped, and jobs that are killed and resumed.
+//! Ranks that are killed or stopped, jobs that are killed and resumed, and hostile inputs.
 
 mod faults;
+mod fuzz;
 mod injected;
 mod inputs;
 mod kills;
@@ -57,4 +58,9 @@ pub(crate) fn strangers(
     out: &mut Report,
 ) -> Result<(), Failure> {
     strangers::run(context, request, out)
+}
+
+/// libFuzzer over every reader.
+pub(crate) fn fuzz(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+    fuzz::run(context, request, out)
 }

@@ -26,6 +26,8 @@ pub(super) type Work<'w> = &'w (dyn Fn(usize) -> Result<Vec<u32>, Error> + Sync)
 /// The ranks of a run, with how fast each has been.
 pub(super) struct Ranks {
     comm: Comm,
+    /// Of each exchange.
+    timeout: Timeout,
     n_threads: usize,
     /// One for each rank; none before the first round.
     workers: Vec<Worker>,
@@ -55,12 +57,13 @@ impl Ranks {
         if n_threads == 0 {
             return Err(Error::options("threads = 0: expected at least 1"));
         }
-        Ok(Ranks::of(comm, n_threads))
+        Ok(Ranks::of(comm, Timeout::default(), n_threads))
     }
 
-    fn of(comm: Comm, n_threads: usize) -> Ranks {
+    fn of(comm: Comm, timeout: Timeout, n_threads: usize) -> Ranks {
         Ranks {
             comm,
+            timeout,
             n_threads,
             workers: Vec::new(),
             #[cfg(test)]
@@ -70,12 +73,12 @@ impl Ranks {
 
     /// One rank with one thread.
     pub(super) fn alone() -> Ranks {
-        Ranks::of(Comm::solo(), 1)
+        Ranks::of(Comm::solo(), Timeout::default(), 1)
     }
 
     /// The same threads as the one rank of another communicator.
-    pub(super) fn with_comm(self, comm: Comm) -> Ranks {
-        Ranks::of(comm, self.n_threads)
+    pub(super) fn with_comm(self, comm: Comm, timeout: Timeout) -> Ranks {
+        Ranks::of(comm, timeout, self.n_threads)
     }
 
     pub(super) fn into_comm(self) -> Comm {
@@ -145,7 +148,7 @@ impl Ranks {
             buf: words.into(),
             reduction: Reduction::Sum,
         };
-        Ok(self.comm.run(op, Timeout::default())?)
+        Ok(self.comm.run(op, self.timeout)?)
     }
 
     /// Asks each rank how many threads it has.
@@ -159,7 +162,7 @@ impl Ranks {
             send: (&own).into(),
             recv: n_threads.as_mut_slice().into(),
         };
-        self.comm.run(op, Timeout::default())?;
+        self.comm.run(op, self.timeout)?;
         let worker = |n_threads| Worker {
             n_threads,
             cost: 0,

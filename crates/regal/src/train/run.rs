@@ -41,6 +41,8 @@ pub struct TrainOptions {
     pub stop_at: Option<u64>,
     /// Threads that search.
     pub threads: usize,
+    /// How long a rank waits for the others at each exchange.
+    pub timeout: Timeout,
     /// The policy to begin with, in place of one for which all levels are equally likely: this one does change the run. A resumed run
     /// takes none.
     pub start: Option<Policy>,
@@ -110,12 +112,13 @@ pub fn train_on_ranks(
 ) -> Result<TrainOutcome, Error> {
     let begun = begin(config, graphs, options, comm.rank() == 0);
     let fingerprint = |(trainer, _): &(Trainer<'_>, _)| trainer.fingerprint();
-    let (trainer, place) = agreed(begun, fingerprint, comm)?;
+    let timeout = options.timeout;
+    let (trainer, place) = agreed(begun, fingerprint, comm, timeout)?;
     // Only now, so that ranks which are not of one mind leave no folder behind.
     let kept = place.map(Place::open).transpose();
-    let kept = agreed(kept, |_| Ok(0), comm)?;
+    let kept = agreed(kept, |_| Ok(0), comm, timeout)?;
     let own = std::mem::replace(comm, Comm::solo());
-    let mut trainer = trainer.with_comm(own);
+    let mut trainer = trainer.with_comm(own, timeout);
     let outcome = go_on(&mut trainer, kept, options, on_step);
     *comm = trainer.into_comm();
     if let Err(error) = &outcome {
@@ -135,6 +138,7 @@ fn agreed<T>(
     begun: Result<T, Error>,
     fingerprint: impl FnOnce(&T) -> Result<u64, Error>,
     comm: &mut Comm,
+    timeout: Timeout,
 ) -> Result<T, Error> {
     let begun = begun.and_then(|begun| Ok((fingerprint(&begun)?, begun)));
     let own = match &begun {
@@ -147,7 +151,7 @@ fn agreed<T>(
         send: (&own).into(),
         recv: all.as_mut_slice().into(),
     };
-    let met = comm.run(op, Timeout::default());
+    let met = comm.run(op, timeout);
     // What went wrong here explains more than that the others are gone.
     let (_, begun) = begun?;
     met?;

@@ -1,9 +1,11 @@
 //! Training: the same bits for any number of threads and from any checkpoint, rewards that say nothing, and that it learns.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use shardgraph_components::EdgeMessagePassingShape;
-use shardgraph_components::autodiff::collectives::threads;
+use shardgraph_components::autodiff::collectives::{Timeout, threads};
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
 use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
 
@@ -49,6 +51,7 @@ fn in_folder(folder: &Path, resume: bool, stop_at: Option<u64>) -> TrainOptions 
         resume,
         stop_at,
         threads: 2,
+        timeout: Timeout::default(),
         start: None,
     }
 }
@@ -405,7 +408,7 @@ fn ranks_make_each_search_once_and_change_no_bit() {
         let outcomes = threads::run(n_ranks, |comm| {
             let n_threads = 1 + comm.rank() as usize % 2;
             let trainer = Trainer::new(&config(3), &graphs, n_threads).unwrap();
-            let mut trainer = trainer.with_comm(comm);
+            let mut trainer = trainer.with_comm(comm, Timeout::default());
             let reports: Vec<StepReport> = (0..3).map(|_| trainer.step().unwrap()).collect();
             let bytes = trainer.to_checkpoint().unwrap().to_bytes();
             (trainer.n_searches(), (reports, bytes))
@@ -440,6 +443,34 @@ fn searches_are_made_when_they_are_needed_first() {
     assert_eq!(n_searches, [1, 1 + 3 + 2, 6 + 2, 8 + 2]);
 }
 
+/// A rank that stays and does nothing, as a stopped process does.
+#[test]
+fn a_rank_that_stands_still_is_waited_for_as_long_as_the_options_say() {
+    let graphs = graphs(2);
+    let is_over = AtomicBool::new(false);
+    let outcomes = threads::run(2, |mut comm| {
+        let options = TrainOptions {
+            folder: None,
+            resume: false,
+            stop_at: None,
+            threads: 1,
+            timeout: Timeout::after(Duration::from_millis(200)),
+            start: None,
+        };
+        let stands_still = comm.rank() == 1;
+        let mut on_step = |_: &StepReport| {
+            while stands_still && !is_over.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let outcome = train_on_ranks(&config(50), &graphs, &options, &mut comm, &mut on_step);
+        is_over.store(true, Ordering::Relaxed);
+        outcome.unwrap_err().to_string()
+    });
+    let message = outcomes.into_iter().next().unwrap().unwrap();
+    assert!(message.contains("ranks [1] did not arrive"), "{message}");
+}
+
 #[test]
 fn a_rank_that_goes_away_ends_the_others_without_the_deadline() {
     let graphs = graphs(2);
@@ -449,6 +480,7 @@ fn a_rank_that_goes_away_ends_the_others_without_the_deadline() {
             resume: false,
             stop_at: None,
             threads: 1,
+            timeout: Timeout::default(),
             start: None,
         };
         let is_victim = comm.rank() == 2;

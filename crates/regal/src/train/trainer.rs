@@ -3,7 +3,7 @@
 use serde::Serialize;
 use shardgraph_agents::policy_gradient;
 use shardgraph_brkga::BetaTables;
-use shardgraph_components::autodiff::collectives::Comm;
+use shardgraph_components::autodiff::collectives::{Comm, Timeout};
 use shardgraph_components::autodiff::device::Device;
 use shardgraph_components::autodiff::{Eager, Params};
 use shardgraph_components::environments::space::Space;
@@ -131,13 +131,14 @@ impl<'g> Trainer<'g> {
     }
 
     /// As one rank of several, each of which has the same settings and graphs, takes the same steps, and makes its part of the searches
-    /// behind features, denominators and rewards: each goes to the rank that would be through with it first. A wait for another rank ends after the default deadline.
+    /// behind features, denominators and rewards: each goes to the rank that would be through with it first. A wait for another
+    /// rank ends after `timeout`.
     ///
     /// # Determinism
     /// The same bits for any number of ranks: what a search finds is made by one of them and handed to the others as it is.
     #[must_use]
-    pub fn with_comm(mut self, comm: Comm) -> Trainer<'g> {
-        self.ranks = self.ranks.with_comm(comm);
+    pub fn with_comm(mut self, comm: Comm, timeout: Timeout) -> Trainer<'g> {
+        self.ranks = self.ranks.with_comm(comm, timeout);
         self
     }
 
