@@ -21,6 +21,8 @@ use crate::watch::Search;
 const TURN: u64 = 80;
 /// Turns of the local search without a better plan after which it goes on from elsewhere.
 const PATIENCE: u32 = 4;
+/// A policy is asked once the searches found nothing better in this part of the evaluations.
+const STALL: u64 = 4;
 /// By how much the parts of a partition may exceed their share.
 const SLACKS: [f64; 3] = [0.1, 0.4, 1.0];
 
@@ -276,10 +278,9 @@ fn search_contracted(
     if best.is_at_bound() || best.left() == 0 || starts.is_empty() {
         return Ok(());
     }
-    let learned = policy.map(|policy| ask(policy, problem, options, best, watch));
-    let learned = learned.transpose()?.flatten();
-    let mut members = members(problem, options, learned, &hierarchy, &starts, best)?;
-    let mut bests = vec![(u64::MAX, u64::MAX); members.len()];
+    let mut members = members(problem, options, &hierarchy, &starts, best)?;
+    let mut unasked = policy;
+    let mut improved_at = best.n_done;
     let mut leader = 0;
     let mut n_turns = 0;
     let (bound, objective) = (best.bound, best.objective);
@@ -288,6 +289,23 @@ fn search_contracted(
         Objective::Memory => fitness.0 <= bound,
     };
     while best.left() > 0 && !best.is_at_bound() {
+        let is_stalled = best.n_done - improved_at >= best.budget / STALL;
+        if let Some(policy) = unasked.filter(|_| is_stalled) {
+            unasked = None;
+            if let Some(learned) = ask(policy, problem, options, best, watch)? {
+                let kind = decoders(problem, options)[0];
+                members.push(genetic(
+                    problem,
+                    options,
+                    kind,
+                    Some(learned),
+                    &starts,
+                    best,
+                )?);
+                leader = members.len() - 1;
+                continue;
+            }
+        }
         // Every other turn is the leader's; the others go round.
         let mut chosen = match n_turns % 2 {
             0 => leader,
@@ -302,9 +320,8 @@ fn search_contracted(
         }
         let (done, fitness) = members[chosen].turn(best.left(), stop_at, watch)?;
         best.n_done += done;
-        bests[chosen] = fitness;
         if best.offer(fitness, || members[chosen].schedule()) {
-            leader = chosen;
+            (leader, improved_at) = (chosen, best.n_done);
         }
         best.history.push(Generation {
             evaluations: best.n_done,
@@ -326,7 +343,8 @@ fn ask(
     watch: &mut Search<'_, '_>,
 ) -> Result<Option<Proposals>, Error> {
     let config = policy.config();
-    if best.left() <= config.feature_evaluations || watch.is_late() {
+    let needed = config.feature_evaluations + population(options);
+    if best.left() < needed || watch.is_late() {
         return Ok(None);
     }
     let of_policy = PlaceOptions {
@@ -414,44 +432,52 @@ fn decoders(problem: &Problem<'_>, options: &PlaceOptions) -> Vec<DecoderKind> {
     }
 }
 
+/// Chromosomes of a generation.
+fn population(options: &PlaceOptions) -> u64 {
+    u64::from(options.genetic.population) * u64::from(options.genetic.populations)
+}
+
+/// A genetic search that begins with the starts.
+fn genetic<'p, 'g>(
+    problem: &'p Problem<'g>,
+    options: &PlaceOptions,
+    kind: DecoderKind,
+    proposals: Option<Proposals>,
+    starts: &[(Fitness, Schedule)],
+    best: &Best,
+) -> Result<Member<'p, 'g>, Error> {
+    let generation = population(options);
+    let room = generation.saturating_sub(1) as usize;
+    let given = starts.iter().take(room);
+    let given: Result<Vec<_>, _> = given.map(|(_, start)| start.encode(problem)).collect();
+    let of_member = PlaceOptions {
+        evaluations: best.left(),
+        decoder: Some(kind),
+        ..options.clone()
+    };
+    Ok(Member::Genetic {
+        search: Box::new(brkga(problem, &of_member, given?, proposals)?),
+        decoders: vec![Decoder::new(problem, kind); options.threads],
+        generation,
+    })
+}
+
 fn members<'p, 'g>(
     problem: &'p Problem<'g>,
     options: &PlaceOptions,
-    learned: Option<Proposals>,
     hierarchy: &'p Hierarchy,
     starts: &[(Fitness, Schedule)],
     best: &mut Best,
 ) -> Result<Vec<Member<'p, 'g>>, Error> {
     let mut members = Vec::new();
-    let population = u64::from(options.genetic.population) * u64::from(options.genetic.populations);
-    let kinds = decoders(problem, options);
-    // What was learned is one more search, over the first decoder.
-    let first = learned.map(|proposals| (kinds[0], Some(proposals)));
-    for (kind, learned) in first
-        .into_iter()
-        .chain(kinds.iter().map(|&kind| (kind, None)))
-    {
-        if best.left() < population {
-            break;
+    for kind in decoders(problem, options) {
+        if best.left() >= population(options) {
+            let ranks = match kind {
+                DecoderKind::List => Some(rank_proposals(problem)?),
+                _ => None,
+            };
+            members.push(genetic(problem, options, kind, ranks, starts, best)?);
         }
-        let room = population.saturating_sub(1) as usize;
-        let given = starts.iter().take(room);
-        let given: Result<Vec<_>, _> = given.map(|(_, start)| start.encode(problem)).collect();
-        let proposals = match learned {
-            Some(learned) => Some(learned),
-            None if kind == DecoderKind::List => Some(rank_proposals(problem)?),
-            None => None,
-        };
-        let of_member = PlaceOptions {
-            evaluations: best.left(),
-            decoder: Some(kind),
-            ..options.clone()
-        };
-        members.push(Member::Genetic {
-            search: Box::new(brkga(problem, &of_member, given?, proposals)?),
-            decoders: vec![Decoder::new(problem, kind); options.threads],
-            generation: population,
-        });
     }
     if problem.n_devices() > 1 {
         let kind = match (options.decoder, options.objective) {
