@@ -72,13 +72,13 @@ pub(crate) struct SearchArgs {
     next_help_heading = "Genetic algorithm (portfolio, brkga, seeded-brkga, rank-brkga, --model)"
 )]
 struct GeneticArgs {
-    /// Chromosomes in a population [default: 100]
+    /// Chromosomes in a population [default: 50]
     #[arg(long, value_name = "N")]
     population: Option<u32>,
-    /// The best of them, which live on [default: 20]
+    /// The best of them, which live on [default: 10]
     #[arg(long, value_name = "N")]
     elites: Option<u32>,
-    /// New random ones in each generation [default: 20]
+    /// New random ones in each generation [default: 10]
     #[arg(long, value_name = "N")]
     mutants: Option<u32>,
     /// The probability that a child takes a key from its elite parent [default: 0.7]

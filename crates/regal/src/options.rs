@@ -96,13 +96,14 @@ pub struct GeneticOptions {
     pub beta: f64,
 }
 
+/// The paper's "BRKGA 5K", in as far as its Table 1 comes out in scale, and what the portfolio is best with among populations of 50 and 100.
 impl Default for GeneticOptions {
     fn default() -> GeneticOptions {
         let config = Config::default();
         GeneticOptions {
-            population: config.population,
-            elites: config.elites,
-            mutants: config.mutants,
+            population: 50,
+            elites: 10,
+            mutants: 10,
             rho: config.rho,
             populations: config.populations,
             migration_generations: config.migration_generations,
@@ -121,7 +122,6 @@ impl GeneticOptions {
     #[must_use]
     pub fn tuned() -> GeneticOptions {
         GeneticOptions {
-            population: 50,
             elites: 15,
             mutants: 5,
             beta: 4.0,

@@ -21,8 +21,8 @@ use crate::watch::Search;
 const TURN: u64 = 80;
 /// Turns of the local search without a better plan after which it goes on from elsewhere.
 const PATIENCE: u32 = 4;
-/// A policy is asked once the searches found nothing better in this part of the evaluations.
-const STALL: u64 = 4;
+/// A policy is asked once the searches found nothing better in one evaluation of this many.
+const STALL: u64 = 2;
 /// By how much the parts of a partition may exceed their share.
 const SLACKS: [f64; 3] = [0.1, 0.4, 1.0];
 

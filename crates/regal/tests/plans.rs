@@ -186,9 +186,9 @@ fn the_options_reach_the_genetic_algorithm() {
     let changes: [fn(&mut PlaceOptions); 10] = [
         |o| o.seed = 2,
         |o| o.evaluations = 299,
-        |o| o.genetic.population = 50,
-        |o| o.genetic.elites = 40,
-        |o| o.genetic.mutants = 60,
+        |o| o.genetic.population = 100,
+        |o| o.genetic.elites = 20,
+        |o| o.genetic.mutants = 30,
         |o| o.genetic.rho = 0.6,
         |o| o.genetic.populations = 2,
         |o| (o.genetic.populations, o.genetic.migration_generations) = (2, 1),
@@ -491,7 +491,7 @@ fn a_gap_to_a_bound_of_nothing_is_none() {
     assert!(gaps.collect::<Vec<_>>().contains(&None));
 }
 
-/// The clock goes on by a second at each look: a search that asks only between generations would evaluate 100 chromosomes.
+/// The clock goes on by a second at each look: a search that asks only between generations would evaluate 50 chromosomes.
 #[test]
 fn a_deadline_ends_a_generation_in_its_midst() {
     let mut time = 0.0;
@@ -610,7 +610,7 @@ fn settings_of_ones_own_are_tuned_as_those_of_a_grid() {
 #[test]
 fn tuning_ranks_every_setting_against_the_own_one() {
     let grid = Grid {
-        population: vec![20, 100],
+        population: vec![20, 50],
         elite_share: vec![0.2],
         mutant_share: vec![0.2],
         populations: vec![1],

@@ -168,12 +168,7 @@ impl PolicyConfig {
             n_devices: 2,
             decoder: DecoderKind::Paper,
             feature_evaluations: 400,
-            feature_search: GeneticOptions {
-                population: 50,
-                elites: 10,
-                mutants: 10,
-                ..GeneticOptions::default()
-            },
+            feature_search: GeneticOptions::default(),
             actions: ActionSet::Both,
             placement_levels: 2,
             scheduling_levels,

@@ -89,12 +89,7 @@ impl TrainConfig {
                 max_gradient_norm: Some(10.0),
             },
             baseline_coefficient: 1e-4,
-            genetic: GeneticOptions {
-                population: 50,
-                elites: 10,
-                mutants: 10,
-                ..GeneticOptions::default()
-            },
+            genetic: GeneticOptions::default(),
             bandwidth_gbs: None,
             latency_ns: 0,
             memory_bytes: None,
