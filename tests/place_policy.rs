@@ -50,14 +50,18 @@ fn a_policy_is_trained_resumed_and_used() {
         (&answer["method"], &answer["decoder"]),
         (&"portfolio".into(), &serde_json::Value::Null)
     );
-    assert_eq!(answer["evaluations"], 300);
-    let seconds = |key: &str| answer[key].as_f64().unwrap();
-    assert!((0.0..=seconds("seconds")).contains(&seconds("proposal_seconds")));
+    assert_eq!(answer["runtime"], answer["lower_bound"]);
     let flags = format!(
         "--model {} --method regal --evaluations 300",
         policy.display()
     );
-    assert_eq!(place(&fixture("g0018.pbtxt"), &flags)["method"], "regal");
+    let answer = place(&fixture("g0018.pbtxt"), &flags);
+    assert_eq!(
+        (&answer["method"], &answer["evaluations"]),
+        (&"regal".into(), &300.into())
+    );
+    let seconds = |key: &str| answer[key].as_f64().unwrap();
+    assert!((0.0..=seconds("seconds")).contains(&seconds("proposal_seconds")));
 }
 
 #[test]
@@ -154,9 +158,11 @@ fn shipped_policies_are_used_by_name() {
             "--links unlimited --objective {name} --model {policy} --evaluations {evaluations}"
         );
         let answer = place(&fixture("g0018.pbtxt"), &flags);
-        assert_eq!(
-            (&answer["method"], &answer["evaluations"]),
-            (&"portfolio".into(), &evaluations.into())
+        assert_eq!(answer["method"], "portfolio");
+        let is_at_bound = answer["gap"] == 0.0;
+        assert!(
+            is_at_bound || answer["evaluations"] == evaluations,
+            "{answer}"
         );
         let flags = format!("--links unlimited --objective {name} --method {cheap}");
         let cheap = place(&fixture("g0018.pbtxt"), &flags);

@@ -415,8 +415,8 @@ fn place() {
         ),
         ("--method heft", "null", "null", "null"),
         (
-            "--links unlimited --model runtime --evaluations 420",
-            "null",
+            "--links unlimited --model runtime --method seeded-regal --evaluations 420",
+            "string",
             "null",
             "number",
         ),
