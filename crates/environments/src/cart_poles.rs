@@ -1,17 +1,13 @@
 //! Many carts with poles at once, as a structure of arrays that the compiler turns into vector
 //! instructions.
 
-use crate::cart_pole::{
-    Motion, N_ACTIONS, STEP_LIMIT, Start, advance, has_fallen, not_a_push, observation_space,
-    observe,
-};
+use crate::cart_pole::{N_ACTIONS, Start, not_a_push, observation_space};
+use crate::cart_shard::{Block, CartShard, LANES};
 use crate::error::Error;
 use crate::space::Space;
+use crate::threads::Threads;
 use crate::vector::{Autoreset, VectorStep, check_count, check_length};
 use crate::vector_environment::{Actions, VectorEnvironment};
-
-/// Environments to a block; the last block may have carts that nobody sees.
-pub(crate) const LANES: usize = 8;
 
 /// Carts side by side: the steps of as many [`crate::CartPole`]s, bit for bit,
 /// and several times as fast.
@@ -41,40 +37,7 @@ pub struct CartPoles {
     pub(crate) has_final: Vec<bool>,
     pub(crate) is_done: Vec<bool>,
     pub(crate) step: VectorStep,
-}
-
-/// Coordinate by coordinate, then cart by cart.
-#[derive(Clone, Debug)]
-pub(crate) struct Block {
-    motions: [[f64; LANES]; 4],
-    pub(crate) n_steps: [u32; LANES],
-}
-
-impl Block {
-    pub(crate) fn motion(&self, lane: usize) -> Motion {
-        self.motions.each_ref().map(|numbers| numbers[lane])
-    }
-
-    pub(crate) fn set(&mut self, lane: usize, motion: &Motion, n_steps: u32) {
-        for (numbers, &number) in self.motions.iter_mut().zip(motion) {
-            numbers[lane] = number;
-        }
-        self.n_steps[lane] = n_steps;
-    }
-
-    /// One step of every cart: which fell, and which stand after the last step.
-    fn step(&mut self, actions: &[u32; LANES]) -> ([bool; LANES], [bool; LANES]) {
-        let mut fallen = [false; LANES];
-        let [x, x_dot, theta, theta_dot] = &mut self.motions;
-        for lane in 0..LANES {
-            let motion = [x[lane], x_dot[lane], theta[lane], theta_dot[lane]];
-            let motion = advance(&motion, actions[lane]);
-            [x[lane], x_dot[lane], theta[lane], theta_dot[lane]] = motion;
-            fallen[lane] = has_fallen(&motion);
-        }
-        self.n_steps = self.n_steps.map(|n| n.wrapping_add(1));
-        (fallen, self.n_steps.map(|n| n == STEP_LIMIT))
-    }
+    threads: Threads,
 }
 
 impl CartPoles {
@@ -85,13 +48,9 @@ impl CartPoles {
     /// When `n_environments` is 0 or does not fit 32 bits.
     pub fn new(n_environments: usize, autoreset: Autoreset) -> Result<CartPoles, Error> {
         check_count("CartPoles::new", n_environments)?;
-        let block = Block {
-            motions: [[0.0; LANES]; 4],
-            n_steps: [0; LANES],
-        };
         let mut carts = CartPoles {
             autoreset,
-            blocks: vec![block; n_environments.div_ceil(LANES)],
+            blocks: vec![Block::default(); n_environments.div_ceil(LANES)],
             starts: (0..n_environments as u32)
                 .map(|index| Start::new(0, index))
                 .collect(),
@@ -100,6 +59,7 @@ impl CartPoles {
             has_final: vec![false; n_environments],
             is_done: vec![false; n_environments],
             step: VectorStep::default(),
+            threads: Threads::default(),
         };
         carts.reset(0);
         Ok(carts)
@@ -112,8 +72,8 @@ impl CartPoles {
         self.has_final.fill(false);
         for idx in 0..n {
             self.starts[idx] = Start::new(seed, idx as u32);
-            self.begin(idx);
         }
+        self.with_carts(|mut carts| (0..n).for_each(|idx| carts.begin(idx)));
     }
 
     /// Begins the next episode of the carts that are marked, whether theirs ended or not.
@@ -123,15 +83,8 @@ impl CartPoles {
     pub fn reset_where(&mut self, marks: &[bool]) -> Result<(), Error> {
         check_length("CartPoles::reset_where", "marks", self.len(), marks.len())?;
         let marked = marks.iter().enumerate().filter(|(_, mark)| **mark);
-        marked.for_each(|(idx, _)| self.begin(idx));
+        self.with_carts(|mut carts| marked.for_each(|(idx, _)| carts.begin(idx)));
         Ok(())
-    }
-
-    fn begin(&mut self, idx: usize) {
-        let motion = self.starts[idx].next();
-        self.blocks[idx / LANES].set(idx % LANES, &motion, 0);
-        self.observations[idx] = observe(&motion);
-        self.is_done[idx] = false;
     }
 
     /// Takes an action in every environment.
@@ -142,9 +95,11 @@ impl CartPoles {
     pub fn step(&mut self, actions: &[u32]) -> Result<&VectorStep, Error> {
         check_length("CartPoles::step", "actions", self.len(), actions.len())?;
         self.check_actions(actions)?;
-        for block in 0..self.blocks.len() {
-            self.step_block(block, actions);
-        }
+        let threads = self.threads.clone();
+        self.with_carts(|mut carts| match threads.are_several() {
+            true => threads.run(|| carts.advance_in_shards(actions)),
+            false => carts.advance_all(actions),
+        });
         Ok(&self.step)
     }
 
@@ -167,47 +122,18 @@ impl CartPoles {
         Ok(())
     }
 
-    fn step_block(&mut self, block: usize, actions: &[u32]) {
-        let first = block * LANES;
-        let range = first..self.len().min(first + LANES);
-        let mut pushes = [0; LANES];
-        for (push, &action) in pushes.iter_mut().zip(&actions[range.clone()]) {
-            *push = action & 1; // of a cart that begins an episode it may be anything
-        }
-        let (fallen, at_limit) = self.blocks[block].step(&pushes);
-        let mut any_is_done = false;
-        for (lane, idx) in range.clone().enumerate() {
-            let truncated = at_limit[lane] & !fallen[lane];
-            any_is_done |= fallen[lane] | truncated | self.is_done[idx];
-            self.observations[idx] = observe(&self.blocks[block].motion(lane));
-            self.step.terminated[idx] = fallen[lane];
-            self.step.truncated[idx] = truncated;
-            self.step.rewards[idx] = 1.0;
-            self.step.reset[idx] = false;
-            self.has_final[idx] = false;
-        }
-        if any_is_done {
-            range.for_each(|idx| self.end(idx));
-        }
-    }
-
-    /// Ends or begins the episode of a cart after a step that ended one, or that came after the end
-    /// of one.
-    fn end(&mut self, idx: usize) {
-        if self.is_done[idx] {
-            self.begin(idx);
-            self.step.terminated[idx] = false;
-            self.step.truncated[idx] = false;
-            self.step.rewards[idx] = 0.0;
-            self.step.reset[idx] = true;
-        } else if self.step.ended(idx) {
-            self.is_done[idx] = true;
-            if self.autoreset == Autoreset::SameStep {
-                self.final_observations[idx] = self.observations[idx];
-                self.has_final[idx] = true;
-                self.begin(idx);
-            }
-        }
+    /// Calls `work` with all carts.
+    fn with_carts<R>(&mut self, work: impl FnOnce(CartShard<'_>) -> R) -> R {
+        work(CartShard {
+            autoreset: self.autoreset,
+            blocks: &mut self.blocks,
+            starts: &mut self.starts,
+            observations: &mut self.observations,
+            final_observations: &mut self.final_observations,
+            has_final: &mut self.has_final,
+            is_done: &mut self.is_done,
+            step: self.step.as_mut(),
+        })
     }
 
     /// The result of the last step.
@@ -282,6 +208,10 @@ impl VectorEnvironment for CartPoles {
             ));
         };
         CartPoles::step(self, actions)
+    }
+
+    fn set_threads(&mut self, threads: &Threads) {
+        self.threads = threads.clone();
     }
 
     fn last_step(&self) -> &VectorStep {

@@ -3,7 +3,8 @@
 //! that wrote them.
 
 use crate::cart_pole::{STEP_LIMIT, Start, has_fallen, observe};
-use crate::cart_poles::{CartPoles, LANES};
+use crate::cart_poles::CartPoles;
+use crate::cart_shard::LANES;
 use crate::error::Error;
 use crate::vector::{Autoreset, VectorStep, check_length};
 

@@ -96,7 +96,7 @@ impl Action<'_> {
 /// assert_eq!(step.rewards, [-1.0; 8]);
 /// # Ok::<(), shardgraph_environments::Error>(())
 /// ```
-pub trait FunctionalEnvironment: Clone + Debug + Send {
+pub trait FunctionalEnvironment: Clone + Debug + Send + Sync {
     /// Everything that decides what comes next, but for chance.
     type State: Clone + Debug + Send + Serialize + DeserializeOwned;
 

@@ -1,11 +1,12 @@
 //! Vectors of copies of a functional environment: episodes, masks, autoreset and checkpoint bytes.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_random::{KeyedRng, mix};
 
 use crate::error::Error;
-use crate::functional::{Action, FunctionalEnvironment, Transition};
+use crate::functional::FunctionalEnvironment;
+use crate::functional_shard::{Copy, EpisodeKey, RowsMut, Rules, Shard};
 use crate::space::{Space, SpaceKind};
+use crate::threads::Threads;
 use crate::vector::{Autoreset, VectorStep, check_count, check_length};
 use crate::vector_environment::{Actions, VectorEnvironment};
 
@@ -32,18 +33,7 @@ pub struct FunctionalVector<E: FunctionalEnvironment> {
     masks: Vec<bool>,
     final_masks: Vec<bool>,
     step: VectorStep,
-}
-
-/// One environment of a vector.
-#[derive(Clone, Debug)]
-struct Copy<S> {
-    state: S,
-    /// Key of the episode's chance.
-    key: u64,
-    /// Number of the episode, counted from 0.
-    episode: u32,
-    n_steps: u32,
-    is_done: bool,
+    threads: Threads,
 }
 
 /// What an action row looks like.
@@ -119,7 +109,14 @@ impl<E: FunctionalEnvironment> FunctionalVector<E> {
             true => action_layout.n_mask_columns(),
             false => 0,
         };
-        let first = |index: usize| Copy::new(&environment, EpisodeKey::first(0, index as u32));
+        let first = |index: usize| {
+            let key = EpisodeKey {
+                seed: 0,
+                index: index as u32,
+                episode: 0,
+            };
+            Copy::new(&environment, key)
+        };
         let mut vector = FunctionalVector {
             copies: (0..n_environments).map(first).collect(),
             autoreset,
@@ -134,6 +131,7 @@ impl<E: FunctionalEnvironment> FunctionalVector<E> {
             masks: vec![true; n_environments * n_mask_columns],
             final_masks: vec![true; n_environments * n_mask_columns],
             step: VectorStep::default(),
+            threads: Threads::default(),
             environment,
         };
         vector.reset(0);
@@ -154,7 +152,7 @@ impl<E: FunctionalEnvironment> FunctionalVector<E> {
     /// When there is no environment `idx`.
     pub fn set_state(&mut self, idx: usize, state: E::State) {
         self.copies[idx].state = state;
-        self.show(idx);
+        self.with_copies(|mut copies| copies.show(idx));
     }
 
     /// What bytes must be of, to be restored here.
@@ -165,70 +163,32 @@ impl<E: FunctionalEnvironment> FunctionalVector<E> {
         )
     }
 
-    fn begin(&mut self, idx: usize, episode: u32) {
-        let key = EpisodeKey {
+    /// Calls `work` with all copies.
+    fn with_copies<R>(&mut self, work: impl FnOnce(Shard<'_, E>) -> R) -> R {
+        let rules = Rules {
+            environment: &self.environment,
+            autoreset: self.autoreset,
+            step_limit: self.step_limit,
             seed: self.seed,
-            index: idx as u32,
-            episode,
+            n_features: self.n_features,
+            n_mask_columns: self.n_mask_columns,
+            action_width: self.action_layout.width(),
         };
-        self.copies[idx] = Copy::new(&self.environment, key);
-        self.show(idx);
-    }
-
-    /// Writes the row of environment `idx` in observations and masks.
-    fn show(&mut self, idx: usize) {
-        let state = &self.copies[idx].state;
-        let row = idx * self.n_features;
-        let out = &mut self.observations[row..row + self.n_features];
-        self.environment.observe(state, out);
-        if self.n_mask_columns > 0 {
-            let row = idx * self.n_mask_columns;
-            let out = &mut self.masks[row..row + self.n_mask_columns];
-            self.environment.mask(state, out);
-        }
-    }
-
-    fn advance(&mut self, idx: usize, action: Action<'_>) {
-        self.has_final[idx] = false;
-        let copy = &mut self.copies[idx];
-        if copy.is_done {
-            // With `Autoreset::NextStep` alone: the check refuses it elsewhere.
-            let episode = copy.episode.wrapping_add(1);
-            self.begin(idx, episode);
-            self.record(idx, Transition::default(), false);
-            self.step.reset[idx] = true;
-            return;
-        }
-        copy.n_steps += 1;
-        let mut rng = stream(copy.key, copy.n_steps);
-        let transition = self
-            .environment
-            .transition(&mut copy.state, action, &mut rng);
-        let truncated = !transition.terminated && self.step_limit == Some(copy.n_steps);
-        copy.is_done = transition.terminated || truncated;
-        let ends = copy.is_done;
-        let episode = copy.episode.wrapping_add(1);
-        self.show(idx);
-        self.record(idx, transition, truncated);
-        if ends && self.autoreset == Autoreset::SameStep {
-            self.keep_final(idx);
-            self.begin(idx, episode);
-        }
-    }
-
-    fn record(&mut self, idx: usize, transition: Transition, truncated: bool) {
-        self.step.rewards[idx] = transition.reward;
-        self.step.terminated[idx] = transition.terminated;
-        self.step.truncated[idx] = truncated;
-        self.step.reset[idx] = false;
-    }
-
-    fn keep_final(&mut self, idx: usize) {
-        self.has_final[idx] = true;
-        let row = idx * self.n_features..(idx + 1) * self.n_features;
-        self.final_observations[row.clone()].copy_from_slice(&self.observations[row]);
-        let row = idx * self.n_mask_columns..(idx + 1) * self.n_mask_columns;
-        self.final_masks[row.clone()].copy_from_slice(&self.masks[row]);
+        work(Shard {
+            rules: &rules,
+            first: 0,
+            copies: &mut self.copies,
+            rows: RowsMut {
+                observations: &mut self.observations,
+                masks: &mut self.masks,
+            },
+            final_rows: RowsMut {
+                observations: &mut self.final_observations,
+                masks: &mut self.final_masks,
+            },
+            has_final: &mut self.has_final,
+            step: self.step.as_mut(),
+        })
     }
 
     fn check(&self, actions: Actions<'_>) -> Result<(), Error> {
@@ -293,6 +253,23 @@ impl<E: FunctionalEnvironment> FunctionalVector<E> {
         }
     }
 
+    /// True if an action may be taken in a state.
+    fn has_action(&self, state: &E::State) -> bool {
+        let ActionLayout::Discrete(sizes) = &self.action_layout else {
+            return true;
+        };
+        let mut mask = vec![true; self.action_layout.n_mask_columns()];
+        if self.n_mask_columns > 0 {
+            self.environment.mask(state, &mut mask);
+        }
+        let mut rest = mask.as_slice();
+        sizes.iter().all(|&size| {
+            let (member, later) = rest.split_at(size as usize);
+            rest = later;
+            member.contains(&true)
+        })
+    }
+
     fn check_discrete(&self, idx: usize, row: &[u32], sizes: &[u32]) -> Result<(), Error> {
         let mut column = idx * self.n_mask_columns;
         for (&number, &size) in row.iter().zip(sizes) {
@@ -307,48 +284,6 @@ impl<E: FunctionalEnvironment> FunctionalVector<E> {
         }
         Ok(())
     }
-}
-
-/// Whose episode, and which.
-#[derive(Clone, Copy)]
-struct EpisodeKey {
-    seed: u64,
-    index: u32,
-    episode: u32,
-}
-
-impl EpisodeKey {
-    fn first(seed: u64, index: u32) -> EpisodeKey {
-        EpisodeKey {
-            seed,
-            index,
-            episode: 0,
-        }
-    }
-
-    /// Bijective in (index, episode) for each seed.
-    fn mixed(self) -> u64 {
-        let within = u64::from(self.index) << 32 | u64::from(self.episode);
-        mix(mix(self.seed) ^ mix(within))
-    }
-}
-
-impl<S> Copy<S> {
-    fn new<E: FunctionalEnvironment<State = S>>(environment: &E, episode: EpisodeKey) -> Copy<S> {
-        let key = episode.mixed();
-        Copy {
-            state: environment.initial(&mut stream(key, 0)),
-            key,
-            episode: episode.episode,
-            n_steps: 0,
-            is_done: false,
-        }
-    }
-}
-
-/// The generator of a step; that of step 0 is for the first state.
-fn stream(key: u64, step: u32) -> KeyedRng {
-    KeyedRng::from_key(mix(key ^ mix(u64::from(step))))
 }
 
 const MAGIC: [u8; 8] = *b"SGFNV\0\0\x01";
@@ -388,30 +323,32 @@ impl<E: FunctionalEnvironment> VectorEnvironment for FunctionalVector<E> {
         self.seed = seed;
         self.step.clear(self.copies.len());
         self.has_final.fill(false);
-        (0..self.copies.len()).for_each(|idx| self.begin(idx, 0));
+        let n = self.copies.len();
+        self.with_copies(|mut copies| (0..n).for_each(|idx| copies.begin(idx, 0)));
     }
 
     fn reset_where(&mut self, marks: &[bool]) -> Result<(), Error> {
         let n = self.copies.len();
         check_length("VectorEnvironment::reset_where", "marks", n, marks.len())?;
         for (idx, _) in marks.iter().enumerate().filter(|(_, mark)| **mark) {
-            self.begin(idx, self.copies[idx].episode.wrapping_add(1));
+            let episode = self.copies[idx].episode.wrapping_add(1);
+            self.with_copies(|mut copies| copies.begin(idx, episode));
         }
         Ok(())
     }
 
     fn step(&mut self, actions: Actions<'_>) -> Result<&VectorStep, Error> {
         self.check(actions)?;
-        let width = self.action_layout.width();
-        for idx in 0..self.copies.len() {
-            let row = idx * width..(idx + 1) * width;
-            let action = match actions {
-                Actions::Discrete(numbers) => Action::Discrete(&numbers[row]),
-                Actions::Continuous(elements) => Action::Continuous(&elements[row]),
-            };
-            self.advance(idx, action);
-        }
+        let threads = self.threads.clone();
+        self.with_copies(|mut copies| match threads.are_several() {
+            true => threads.run(|| copies.advance_in_shards(actions)),
+            false => copies.advance_all(actions),
+        });
         Ok(&self.step)
+    }
+
+    fn set_threads(&mut self, threads: &Threads) {
+        self.threads = threads.clone();
     }
 
     fn last_step(&self) -> &VectorStep {
@@ -474,7 +411,9 @@ impl<E: FunctionalEnvironment> VectorEnvironment for FunctionalVector<E> {
         let limit = self.step_limit.unwrap_or(u32::MAX - 1);
         let is_right = |copy: &SavedCopy<E::State>| {
             let may_go_on = copy.n_steps < limit || copy.is_done && copy.n_steps == limit;
-            may_go_on && self.environment.is_state(&copy.state)
+            may_go_on
+                && self.environment.is_state(&copy.state)
+                && (copy.is_done || self.has_action(&copy.state))
         };
         if !saved.copies.iter().all(is_right) {
             return malformed("they hold a state that this environment never is in");
@@ -493,10 +432,10 @@ impl<E: FunctionalEnvironment> VectorEnvironment for FunctionalVector<E> {
                 n_steps: saved.n_steps,
                 is_done: saved.is_done,
             };
-            self.show(idx);
         }
         self.step.clear(n);
         self.has_final.fill(false);
+        self.with_copies(|mut copies| (0..n).for_each(|idx| copies.show(idx)));
         Ok(())
     }
 }

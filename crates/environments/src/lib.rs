@@ -10,8 +10,10 @@
 //!              └─ ResidualGraph ── the shared graph under a mask
 //! VectorEnvironment ── steps of many copies in flat rows (Actions, VectorStep, Autoreset)
 //!  ├─ CartPoles
-//!  └─ FunctionalVector<E> ── episodes, masks, checkpoint bytes
-//!        └─ E: FunctionalEnvironment ── initial, transition, observe, mask
+//!  ├─ FunctionalVector<E> ── episodes, masks, checkpoint bytes
+//!  │     └─ E: FunctionalEnvironment ── initial, transition, observe, mask
+//!  │           └─ GraphEnvironment ── the graph problems, for agents
+//!  └─ ScaledObservations ── another vector with its observations in -1 to 1
 //! ENVIRONMENTS, named_environment ── the vectors that come with the program
 //! Problem ── one table entry: names, sense, begin, check (verify), baselines;   PROBLEMS, problem_by_name
 //! Space ── SpaceKind, Value, LeafRef;   RankedSpace: with batch and time in front
@@ -39,17 +41,22 @@ pub mod baselines;
 mod cart_pole;
 mod cart_poles;
 mod cart_poles_bytes;
+mod cart_shard;
 mod environment;
 mod episode;
 mod error;
 mod functional;
+mod functional_shard;
 mod functional_vector;
+mod graph_environment;
 mod named;
 mod problem;
 mod problems;
 mod residual;
+mod scaled_observations;
 pub mod space;
 mod tasks;
+mod threads;
 mod vector;
 mod vector_environment;
 pub mod verify;
@@ -66,6 +73,7 @@ pub use episode::{CloneState, Episode, ProblemState};
 pub use error::Error;
 pub use functional::{Action, FunctionalEnvironment, Transition};
 pub use functional_vector::FunctionalVector;
+pub use graph_environment::{GraphEnvironment, GraphSource, GraphState, InvalidActions};
 pub use named::{ENVIRONMENTS, EnvironmentOptions, NamedEnvironment, named_environment};
 pub use problem::{Baseline, Objective, Problem, Sense};
 pub use problems::{
@@ -74,10 +82,12 @@ pub use problems::{
     MinimumVertexCover, PROBLEMS, problem_by_name,
 };
 pub use residual::ResidualGraph;
+pub use scaled_observations::ScaledObservations;
 pub use tasks::acrobot::{Acrobot, Links};
 pub use tasks::mountain_car::{Car, MountainCar, MountainCarContinuous};
 pub use tasks::pendulum::{Pendulum, Swing};
 pub use tasks::tabular::{CliffWalking, FrozenLake, FrozenLakeOptions, Taxi, Trip};
+pub use threads::Threads;
 pub use vector::{Autoreset, VectorStep};
 pub use vector_environment::{Actions, VectorEnvironment};
 

@@ -10,6 +10,12 @@ use crate::cart_poles::CartPoles;
 use crate::error::Error;
 use crate::functional::FunctionalEnvironment;
 use crate::functional_vector::FunctionalVector;
+use crate::graph_environment::{GraphEnvironment, InvalidActions};
+use crate::problem::Problem;
+use crate::problems::{
+    MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
+    MINIMUM_VERTEX_COVER,
+};
 use crate::tasks::acrobot::Acrobot;
 use crate::tasks::minatar::{
     Asterix, Breakout, Freeway, Game, MinAtar, MinAtarOptions, Seaquest, SpaceInvaders,
@@ -35,9 +41,10 @@ pub struct NamedEnvironment {
 }
 
 const GAME_OPTIONS: &str = "sticky_actions = 0.1, ramping = true, minimal_actions = true";
+const GRAPH_OPTIONS: &str = "graphs = 'er:20:0.15', invalid_actions = 'masked'";
 
 /// All environments, sorted by name.
-pub const ENVIRONMENTS: [NamedEnvironment; 13] = [
+pub const ENVIRONMENTS: [NamedEnvironment; 18] = [
     NamedEnvironment {
         name: "acrobot",
         about: "Swing the tip of two links above a line (Gymnasium's Acrobot-v1)",
@@ -64,6 +71,21 @@ pub const ENVIRONMENTS: [NamedEnvironment; 13] = [
         options: "",
     },
     NamedEnvironment {
+        name: "clique",
+        about: "Choose a largest clique of a graph, a node at a step",
+        options: GRAPH_OPTIONS,
+    },
+    NamedEnvironment {
+        name: "cut",
+        about: "Choose a side of a largest cut of a graph, a node at a step",
+        options: GRAPH_OPTIONS,
+    },
+    NamedEnvironment {
+        name: "dominating-set",
+        about: "Choose a smallest dominating set of a graph, a node at a step",
+        options: GRAPH_OPTIONS,
+    },
+    NamedEnvironment {
         name: "freeway",
         about: "MinAtar's game of a chicken and cars",
         options: GAME_OPTIONS,
@@ -72,6 +94,11 @@ pub const ENVIRONMENTS: [NamedEnvironment; 13] = [
         name: "frozen-lake",
         about: "Cross a frozen lake with holes (Gymnasium's FrozenLake-v1)",
         options: "side = 4, slippery = true",
+    },
+    NamedEnvironment {
+        name: "independent-set",
+        about: "Choose a largest independent set of a graph, a node at a step",
+        options: GRAPH_OPTIONS,
     },
     NamedEnvironment {
         name: "mountain-car",
@@ -102,6 +129,11 @@ pub const ENVIRONMENTS: [NamedEnvironment; 13] = [
         name: "taxi",
         about: "Drive a passenger to a place (Gymnasium's Taxi-v4)",
         options: "",
+    },
+    NamedEnvironment {
+        name: "vertex-cover",
+        about: "Choose a smallest vertex cover of a graph, a node at a step",
+        options: GRAPH_OPTIONS,
     },
 ];
 
@@ -150,14 +182,19 @@ pub fn named_environment(
             Ok(Box::new(CartPoles::new(n_environments, autoreset)?))
         }
         "cliff-walking" => making.plain(CliffWalking, Some(500)),
+        "clique" => making.graph_problem(&MAXIMUM_CLIQUE),
+        "cut" => making.graph_problem(&MAXIMUM_CUT),
+        "dominating-set" => making.graph_problem(&MINIMUM_DOMINATING_SET),
         "freeway" => making.game::<Freeway>(),
         "frozen-lake" => making.lake(),
+        "independent-set" => making.graph_problem(&MAXIMUM_INDEPENDENT_SET),
         "mountain-car" => making.plain(MountainCar, Some(200)),
         "mountain-car-continuous" => making.plain(MountainCarContinuous, Some(999)),
         "pendulum" => making.plain(Pendulum, Some(200)),
         "seaquest" => making.game::<Seaquest>(),
         "space-invaders" => making.game::<SpaceInvaders>(),
         "taxi" => making.plain(Taxi, Some(200)),
+        "vertex-cover" => making.graph_problem(&MINIMUM_VERTEX_COVER),
         _ => Err(unknown(name)),
     }
 }
@@ -170,6 +207,23 @@ fn unknown(name: &str) -> Error {
         names.join(", "),
         name.to_owned(),
     )
+}
+
+/// Options of a graph problem.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct GraphOptions {
+    graphs: String,
+    invalid_actions: InvalidActions,
+}
+
+impl Default for GraphOptions {
+    fn default() -> GraphOptions {
+        GraphOptions {
+            graphs: "er:20:0.15".to_owned(),
+            invalid_actions: InvalidActions::Masked,
+        }
+    }
 }
 
 /// An environment without options refuses every one.
@@ -207,6 +261,18 @@ impl Making<'_> {
         E: FunctionalEnvironment + 'static,
     {
         self.options::<NoOptions>()?;
+        self.vector(environment, step_limit)
+    }
+
+    /// A graph problem; where invalid actions change nothing, episodes are stopped after 2 n steps.
+    fn graph_problem(&self, problem: &'static Problem) -> Result<Boxed, Error> {
+        let options: GraphOptions = self.options()?;
+        let invalid_actions = options.invalid_actions;
+        let environment = GraphEnvironment::new(problem, options.graphs.parse()?, invalid_actions)?;
+        let step_limit = match invalid_actions {
+            InvalidActions::Masked => None,
+            InvalidActions::Ignored => Some(2 * environment.n_nodes()),
+        };
         self.vector(environment, step_limit)
     }
 

@@ -9,6 +9,7 @@ mod conformance;
 mod cut;
 mod dominating_set;
 mod functional;
+mod graph_environment;
 mod independent_set;
 mod known_answers;
 mod space;

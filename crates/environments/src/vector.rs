@@ -37,7 +37,48 @@ pub struct VectorStep {
     pub reset: Vec<bool>,
 }
 
+/// The result of a step for neighbouring environments, to be written.
+#[derive(Debug)]
+pub(crate) struct StepMut<'a> {
+    pub(crate) rewards: &'a mut [f32],
+    pub(crate) terminated: &'a mut [bool],
+    pub(crate) truncated: &'a mut [bool],
+    pub(crate) reset: &'a mut [bool],
+}
+
+impl<'a> StepMut<'a> {
+    /// Of the first `n` environments, and of the others.
+    pub(crate) fn split_at(self, n: usize) -> (StepMut<'a>, StepMut<'a>) {
+        let (rewards, later_rewards) = self.rewards.split_at_mut(n);
+        let (terminated, later_terminated) = self.terminated.split_at_mut(n);
+        let (truncated, later_truncated) = self.truncated.split_at_mut(n);
+        let (reset, later_reset) = self.reset.split_at_mut(n);
+        let left = StepMut {
+            rewards,
+            terminated,
+            truncated,
+            reset,
+        };
+        let right = StepMut {
+            rewards: later_rewards,
+            terminated: later_terminated,
+            truncated: later_truncated,
+            reset: later_reset,
+        };
+        (left, right)
+    }
+}
+
 impl VectorStep {
+    pub(crate) fn as_mut(&mut self) -> StepMut<'_> {
+        StepMut {
+            rewards: &mut self.rewards,
+            terminated: &mut self.terminated,
+            truncated: &mut self.truncated,
+            reset: &mut self.reset,
+        }
+    }
+
     pub(crate) fn clear(&mut self, n_environments: usize) {
         self.rewards.clear();
         self.rewards.resize(n_environments, 0.0);

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use crate::error::Error;
 use crate::space::Space;
+use crate::threads::Threads;
 use crate::vector::VectorStep;
 
 /// The actions of one step, row-major: a row for each environment.
@@ -14,6 +15,22 @@ pub enum Actions<'a> {
     Discrete(&'a [u32]),
     /// Elements of a box.
     Continuous(&'a [f32]),
+}
+
+impl<'a> Actions<'a> {
+    /// The first `n` numbers, and the others.
+    pub(crate) fn split_at(self, n: usize) -> (Actions<'a>, Actions<'a>) {
+        match self {
+            Actions::Discrete(numbers) => {
+                let (left, right) = numbers.split_at(n);
+                (Actions::Discrete(left), Actions::Discrete(right))
+            }
+            Actions::Continuous(elements) => {
+                let (left, right) = elements.split_at(n);
+                (Actions::Continuous(left), Actions::Continuous(right))
+            }
+        }
+    }
 }
 
 /// Copies of one environment that take their steps together.
@@ -53,6 +70,11 @@ pub trait VectorEnvironment: Debug + Send {
     /// When the actions are of another kind or number, or one is outside the space or masked; the
     /// environments stay as they were.
     fn step(&mut self, actions: Actions<'_>) -> Result<&VectorStep, Error>;
+
+    /// Lets threads share the next steps. A vector that is not made of shards keeps its one thread.
+    fn set_threads(&mut self, threads: &Threads) {
+        let _ = threads;
+    }
 
     /// The result of the last step.
     fn last_step(&self) -> &VectorStep;

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use shardgraph_random::KeyedRng;
 
-use crate::space::SpaceKind;
-use crate::{Actions, Autoreset, ENVIRONMENTS, VectorEnvironment, named_environment};
+use crate::space::{Space, SpaceKind};
+use crate::{
+    Actions, Autoreset, ENVIRONMENTS, ScaledObservations, Threads, VectorEnvironment,
+    named_environment,
+};
 
 fn make(name: &str, n: usize, autoreset: Autoreset) -> Box<dyn VectorEnvironment> {
     named_environment(name, &BTreeMap::new(), n, autoreset).unwrap()
@@ -39,7 +42,11 @@ fn draw(vector: &dyn VectorEnvironment, rng: &mut KeyedRng) -> Drawn {
         Some(masks) => {
             let row = &masks[idx * n_actions as usize..][..n_actions as usize];
             let allowed: Vec<u32> = (0..n_actions).filter(|&a| row[a as usize]).collect();
-            allowed[rng.below(allowed.len() as u64) as usize]
+            // Of an episode that is done, none may be taken.
+            match allowed.len() {
+                0 => 0,
+                n => allowed[rng.index(n)],
+            }
         }
     };
     Drawn::Discrete((0..n).map(one).collect())
@@ -205,6 +212,115 @@ proptest! {
             }
         }
     }
+}
+
+/// Threads change no bit: not of the steps, and not of the checkpoint.
+#[test]
+fn threads_give_the_same_bits() {
+    for known in ENVIRONMENTS {
+        for autoreset in [Autoreset::SameStep, Autoreset::NextStep] {
+            // Some whole shards, and a part of one.
+            let n = if known.name == "cartpole" { 2500 } else { 150 };
+            let mut alone = make(known.name, n, autoreset);
+            alone.reset(9);
+            let mut shared = Vec::new();
+            for n_threads in [2, 3, 8] {
+                let mut vector = make(known.name, n, autoreset);
+                vector.set_threads(&Threads::new(n_threads).unwrap());
+                vector.reset(9);
+                shared.push(vector);
+            }
+            let mut rng = KeyedRng::new(6, known.name, 0);
+            for _ in 0..30 {
+                let drawn = draw(alone.as_ref(), &mut rng);
+                alone.step(drawn.actions()).unwrap();
+                for vector in &mut shared {
+                    vector.step(drawn.actions()).unwrap();
+                    assert_eq!(vector.action_mask(), alone.action_mask());
+                    assert_same_rows(vector.as_ref(), alone.as_ref());
+                }
+            }
+            for vector in &shared {
+                assert_eq!(vector.to_bytes(), alone.to_bytes(), "{}", known.name);
+            }
+        }
+    }
+    assert!(Threads::new(0).is_err());
+}
+
+/// Every number of a bounded box lies in -1 to 1, and goes back to what it was.
+#[test]
+fn scaled_observations_are_the_plain_ones() {
+    for name in [
+        "acrobot",
+        "mountain-car",
+        "cartpole",
+        "vertex-cover",
+        "taxi",
+    ] {
+        let mut plain = make(name, 5, Autoreset::SameStep);
+        let scaled = ScaledObservations::new(make(name, 5, Autoreset::SameStep)).unwrap();
+        let mut scaled: Box<dyn VectorEnvironment> = Box::new(scaled);
+        let bounds = bounds_of(&plain.observation_space());
+        plain.reset(3);
+        scaled.reset(3);
+        let mut rng = KeyedRng::new(8, name, 0);
+        let check = |plain: &[f32], scaled: &[f32]| {
+            for (idx, (&x, &y)) in plain.iter().zip(scaled).enumerate() {
+                let (low, high) = bounds[idx % bounds.len()];
+                if high - low < f32::INFINITY {
+                    let back = 0.5 * (low + high) + y * 0.5 * (high - low);
+                    assert!((-1.0001..=1.0001).contains(&y) && (back - x).abs() < 1e-4);
+                } else {
+                    assert_eq!(x.to_bits(), y.to_bits());
+                }
+            }
+        };
+        let mut n_ends = 0;
+        for _ in 0..600 {
+            check(plain.observations(), scaled.observations());
+            let drawn = draw(plain.as_ref(), &mut rng);
+            assert_eq!(plain.step(drawn.actions()), scaled.step(drawn.actions()));
+            for idx in 0..5 {
+                if let Some(last) = plain.final_observation(idx) {
+                    check(last, scaled.final_observation(idx).unwrap());
+                    n_ends += 1;
+                }
+            }
+        }
+        assert!(n_ends > 0, "{name}");
+        let bytes = plain.to_bytes();
+        plain.reset(1);
+        scaled.restore(&bytes).unwrap();
+        assert_eq!(scaled.to_bytes(), bytes);
+    }
+}
+
+fn bounds_of(space: &Space) -> Vec<(f32, f32)> {
+    match space.kind() {
+        SpaceKind::Box { shape, low, high } => {
+            let n: usize = shape.iter().product();
+            (0..n).map(|idx| (low.at(idx), high.at(idx))).collect()
+        }
+        SpaceKind::Dict { spaces } => spaces.iter().flat_map(|(_, s)| bounds_of(s)).collect(),
+        _ => vec![(f32::NEG_INFINITY, f32::INFINITY); space.flat_width().unwrap()],
+    }
+}
+
+#[test]
+fn a_refused_action_moves_no_shard() {
+    let mut shared = make("vertex-cover", 200, Autoreset::SameStep);
+    shared.set_threads(&Threads::new(2).unwrap());
+    shared.reset(1);
+    let before = shared.to_bytes();
+    let mask = shared.action_mask().unwrap();
+    let first = |row: &[bool]| row.iter().position(|&may| may).unwrap() as u32;
+    let mut actions: Vec<u32> = mask.chunks_exact(20).map(first).collect();
+    let forbidden = mask[199 * 20..].iter().position(|&may| !may).unwrap();
+    actions[199] = forbidden as u32;
+    let error = shared.step(Actions::Discrete(&actions)).unwrap_err();
+    assert!(error.to_string().contains("environment 199"), "{error}");
+    assert_eq!(shared.to_bytes(), before);
 }
 
 #[test]

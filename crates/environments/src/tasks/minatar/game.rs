@@ -51,7 +51,7 @@ impl Chance for KeyedRng {
 }
 
 /// The rules of a game.
-pub(crate) trait Game: Clone + Debug + Default + Send {
+pub(crate) trait Game: Clone + Debug + Default + Send + Sync {
     type State: Clone + Debug + Send + Serialize + DeserializeOwned;
 
     /// Channels of the board.

@@ -1,0 +1,238 @@
+//! Neighbouring copies of a functional environment in a vector: what a thread steps alone.
+
+use shardgraph_random::{KeyedRng, mix};
+
+use crate::functional::{Action, FunctionalEnvironment, Transition};
+use crate::threads::half;
+use crate::vector::{Autoreset, StepMut};
+use crate::vector_environment::Actions;
+
+/// Copies to a shard.
+const SHARD: usize = 64;
+
+/// One environment of a vector.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy<S> {
+    pub(crate) state: S,
+    /// Key of the episode's chance.
+    pub(crate) key: u64,
+    /// Number of the episode, counted from 0.
+    pub(crate) episode: u32,
+    pub(crate) n_steps: u32,
+    pub(crate) is_done: bool,
+}
+
+impl<S> Copy<S> {
+    pub(crate) fn new<E>(environment: &E, episode: EpisodeKey) -> Copy<S>
+    where
+        E: FunctionalEnvironment<State = S>,
+    {
+        let key = episode.mixed();
+        Copy {
+            state: environment.initial(&mut stream(key, 0)),
+            key,
+            episode: episode.episode,
+            n_steps: 0,
+            is_done: false,
+        }
+    }
+}
+
+/// Whose episode, and which.
+#[derive(Clone, Copy)]
+pub(crate) struct EpisodeKey {
+    pub(crate) seed: u64,
+    pub(crate) index: u32,
+    pub(crate) episode: u32,
+}
+
+impl EpisodeKey {
+    /// Bijective in (index, episode) for each seed.
+    pub(crate) fn mixed(self) -> u64 {
+        let within = u64::from(self.index) << 32 | u64::from(self.episode);
+        mix(mix(self.seed) ^ mix(within))
+    }
+}
+
+/// The generator of a step; that of step 0 is for the first state.
+fn stream(key: u64, step: u32) -> KeyedRng {
+    KeyedRng::from_key(mix(key ^ mix(u64::from(step))))
+}
+
+/// What all copies of a vector share.
+#[derive(Debug)]
+pub(crate) struct Rules<'a, E> {
+    pub(crate) environment: &'a E,
+    pub(crate) autoreset: Autoreset,
+    pub(crate) step_limit: Option<u32>,
+    pub(crate) seed: u64,
+    pub(crate) n_features: usize,
+    pub(crate) n_mask_columns: usize,
+    /// Numbers of an action.
+    pub(crate) action_width: usize,
+}
+
+/// Observations and masks of neighbouring copies.
+#[derive(Debug)]
+pub(crate) struct RowsMut<'a> {
+    pub(crate) observations: &'a mut [f32],
+    pub(crate) masks: &'a mut [bool],
+}
+
+/// Neighbouring copies with their rows.
+#[derive(Debug)]
+pub(crate) struct Shard<'a, E: FunctionalEnvironment> {
+    pub(crate) rules: &'a Rules<'a, E>,
+    /// Index of the first copy in the vector.
+    pub(crate) first: usize,
+    pub(crate) copies: &'a mut [Copy<E::State>],
+    pub(crate) rows: RowsMut<'a>,
+    pub(crate) final_rows: RowsMut<'a>,
+    pub(crate) has_final: &'a mut [bool],
+    pub(crate) step: StepMut<'a>,
+}
+
+impl<E: FunctionalEnvironment> Shard<'_, E> {
+    /// Takes checked actions one after the other.
+    pub(crate) fn advance_all(&mut self, actions: Actions<'_>) {
+        let width = self.rules.action_width;
+        for idx in 0..self.copies.len() {
+            let row = idx * width..(idx + 1) * width;
+            let action = match actions {
+                Actions::Discrete(numbers) => Action::Discrete(&numbers[row]),
+                Actions::Continuous(elements) => Action::Continuous(&elements[row]),
+            };
+            self.advance(idx, action);
+        }
+    }
+
+    /// Takes checked actions, the shards on the threads of the surrounding pool.
+    pub(crate) fn advance_in_shards(mut self, actions: Actions<'_>) {
+        if self.copies.len() <= SHARD {
+            return self.advance_all(actions);
+        }
+        let n = half(self.copies.len(), SHARD);
+        let (first, second) = actions.split_at(n * self.rules.action_width);
+        let (left, right) = self.split_at(n);
+        rayon::join(
+            || left.advance_in_shards(first),
+            || right.advance_in_shards(second),
+        );
+    }
+
+    /// Begins an episode of copy `idx` of the shard.
+    pub(crate) fn begin(&mut self, idx: usize, episode: u32) {
+        let key = EpisodeKey {
+            seed: self.rules.seed,
+            index: (self.first + idx) as u32,
+            episode,
+        };
+        self.copies[idx] = Copy::new(self.rules.environment, key);
+        self.show(idx);
+    }
+
+    /// Writes the row of copy `idx` in observations and masks.
+    pub(crate) fn show(&mut self, idx: usize) {
+        let (rules, state) = (self.rules, &self.copies[idx].state);
+        let row = idx * rules.n_features;
+        let out = &mut self.rows.observations[row..row + rules.n_features];
+        rules.environment.observe(state, out);
+        if rules.n_mask_columns > 0 {
+            let row = idx * rules.n_mask_columns;
+            let out = &mut self.rows.masks[row..row + rules.n_mask_columns];
+            rules.environment.mask(state, out);
+        }
+    }
+
+    fn advance(&mut self, idx: usize, action: Action<'_>) {
+        self.has_final[idx] = false;
+        let copy = &mut self.copies[idx];
+        if copy.is_done {
+            // With `Autoreset::NextStep` alone: the check refuses it elsewhere.
+            let episode = copy.episode.wrapping_add(1);
+            self.begin(idx, episode);
+            self.record(idx, Transition::default(), false);
+            self.step.reset[idx] = true;
+            return;
+        }
+        copy.n_steps += 1;
+        let mut rng = stream(copy.key, copy.n_steps);
+        let environment = self.rules.environment;
+        let transition = environment.transition(&mut copy.state, action, &mut rng);
+        let truncated = !transition.terminated && self.rules.step_limit == Some(copy.n_steps);
+        copy.is_done = transition.terminated || truncated;
+        let ends = copy.is_done;
+        let episode = copy.episode.wrapping_add(1);
+        self.show(idx);
+        self.record(idx, transition, truncated);
+        if ends && self.rules.autoreset == Autoreset::SameStep {
+            self.keep_final(idx);
+            self.begin(idx, episode);
+        }
+    }
+
+    fn record(&mut self, idx: usize, transition: Transition, truncated: bool) {
+        self.step.rewards[idx] = transition.reward;
+        self.step.terminated[idx] = transition.terminated;
+        self.step.truncated[idx] = truncated;
+        self.step.reset[idx] = false;
+    }
+
+    fn keep_final(&mut self, idx: usize) {
+        self.has_final[idx] = true;
+        let (rows, last, rules) = (&self.rows, &mut self.final_rows, self.rules);
+        let row = idx * rules.n_features..(idx + 1) * rules.n_features;
+        last.observations[row.clone()].copy_from_slice(&rows.observations[row]);
+        let row = idx * rules.n_mask_columns..(idx + 1) * rules.n_mask_columns;
+        last.masks[row.clone()].copy_from_slice(&rows.masks[row]);
+    }
+}
+
+impl<'a, E: FunctionalEnvironment> Shard<'a, E> {
+    /// The first `n` copies, and the others.
+    fn split_at(self, n: usize) -> (Shard<'a, E>, Shard<'a, E>) {
+        let rules = self.rules;
+        let (copies, later_copies) = self.copies.split_at_mut(n);
+        let (rows, later_rows) = self.rows.split_at(n, rules);
+        let (final_rows, later_final_rows) = self.final_rows.split_at(n, rules);
+        let (has_final, later_has_final) = self.has_final.split_at_mut(n);
+        let (step, later_step) = self.step.split_at(n);
+        let left = Shard {
+            rules,
+            first: self.first,
+            copies,
+            rows,
+            final_rows,
+            has_final,
+            step,
+        };
+        let right = Shard {
+            rules,
+            first: self.first + n,
+            copies: later_copies,
+            rows: later_rows,
+            final_rows: later_final_rows,
+            has_final: later_has_final,
+            step: later_step,
+        };
+        (left, right)
+    }
+}
+
+impl<'a> RowsMut<'a> {
+    fn split_at<E>(self, n: usize, rules: &Rules<'_, E>) -> (RowsMut<'a>, RowsMut<'a>) {
+        let (observations, later) = self.observations.split_at_mut(n * rules.n_features);
+        let (masks, later_masks) = self.masks.split_at_mut(n * rules.n_mask_columns);
+        let right = RowsMut {
+            observations: later,
+            masks: later_masks,
+        };
+        (
+            RowsMut {
+                observations,
+                masks,
+            },
+            right,
+        )
+    }
+}
