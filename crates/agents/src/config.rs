@@ -86,6 +86,9 @@ pub struct EnvironmentConfig {
     /// How many take their steps together; 1 by default.
     #[serde(default = "one")]
     pub n_environments: usize,
+    /// Whether observations with bounds are scaled to -1 to 1; false by default.
+    #[serde(default)]
+    pub scale_observations: bool,
     /// Options of the environment; none by default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
@@ -117,6 +120,7 @@ impl EnvironmentConfig {
         EnvironmentConfig {
             name: name.to_owned(),
             n_environments,
+            scale_observations: false,
             options: BTreeMap::new(),
         }
     }

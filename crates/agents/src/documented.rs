@@ -14,6 +14,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("checkpoint_steps", "steps between checkpoints"),
     ("environment.name", "what the agent learns on"),
     ("environment.n_environments", "how many take their steps together, in each actor"),
+    ("environment.scale_observations", "whether observations with bounds are scaled to -1 to 1"),
     ("environment.options", "options of the environment"),
     ("algorithm.name", "how it learns: dqn, apex, impala, ppo or reinforce"),
     // Networks.

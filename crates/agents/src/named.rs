@@ -4,40 +4,218 @@ use shardgraph_components::{ActorCriticShape, OptimiserConfig, PpoLoss, QNetwork
 
 use crate::apex::ApexConfig;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
-use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
+use crate::dqn::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 use crate::impala::ImpalaConfig;
 use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
 
-/// Names, and what the settings are for.
-const NAMED: [(&str, &str); 6] = [
-    (
+/// Settings that come with the program.
+struct Shipped {
+    name: &'static str,
+    about: &'static str,
+    environment: &'static str,
+    n_environments: usize,
+    scale_observations: bool,
+    steps: u64,
+    algorithm: fn() -> Algorithm,
+}
+
+impl Shipped {
+    fn config(&self) -> AgentConfig {
+        AgentConfig {
+            schema_version: SCHEMA_VERSION,
+            seed: 1,
+            steps: self.steps,
+            checkpoint_steps: 100_000,
+            environment: EnvironmentConfig {
+                scale_observations: self.scale_observations,
+                ..EnvironmentConfig::named(self.environment, self.n_environments)
+            },
+            algorithm: (self.algorithm)(),
+        }
+    }
+}
+
+/// Cart and pole by one of the algorithms, with as many environments as it has by default.
+const fn cart_pole(
+    name: &'static str,
+    about: &'static str,
+    n_environments: usize,
+    algorithm: fn() -> Algorithm,
+) -> Shipped {
+    Shipped {
+        name,
+        about,
+        environment: "cartpole",
+        n_environments,
+        scale_observations: false,
+        steps: 500_000,
+        algorithm,
+    }
+}
+
+/// A MinAtar game by PPO.
+const fn game(name: &'static str, about: &'static str, environment: &'static str) -> Shipped {
+    Shipped {
+        name,
+        about,
+        environment,
+        n_environments: 64,
+        scale_observations: false,
+        steps: 2_000_000,
+        algorithm: || Algorithm::Ppo(game_ppo()),
+    }
+}
+
+/// A graph problem by PPO with masks.
+const fn graph(name: &'static str, about: &'static str, environment: &'static str) -> Shipped {
+    Shipped {
+        name,
+        about,
+        environment,
+        n_environments: 64,
+        scale_observations: false,
+        steps: 500_000,
+        algorithm: || Algorithm::Ppo(graph_ppo()),
+    }
+}
+
+/// Of each environment the first is what its name alone means.
+const SHIPPED: [Shipped; 21] = [
+    Shipped {
+        name: "acrobot-ppo",
+        about: "two links, proximal policy optimisation",
+        environment: "acrobot",
+        n_environments: 16,
+        scale_observations: true,
+        steps: 500_000,
+        algorithm: || Algorithm::Ppo(acrobot_ppo()),
+    },
+    game("asterix-ppo", "MinAtar's Asterix, PPO", "asterix"),
+    game("breakout-ppo", "MinAtar's Breakout, PPO", "breakout"),
+    cart_pole(
         "cartpole-dqn",
         "cart and pole, deep Q-learning with CleanRL's settings",
+        1,
+        || Algorithm::Dqn(DqnConfig::default()),
     ),
-    (
+    cart_pole(
         "cartpole-dueling-double-dqn",
         "cart and pole, dueling double DQN with prioritised replay and 3-step returns",
+        1,
+        || Algorithm::Dqn(rainbow_parts()),
     ),
-    (
+    cart_pole(
         "cartpole-apex",
         "cart and pole, Ape-X with a shard of replay and 4 actors",
+        8,
+        || Algorithm::Apex(ApexConfig::default()),
     ),
-    ("cartpole-impala", "cart and pole, IMPALA with 2 actors"),
-    (
-        "cartpole-ppo",
-        "cart and pole, proximal policy optimisation in 16 environments",
+    cart_pole(
+        "cartpole-impala",
+        "cart and pole, IMPALA with 2 actors",
+        8,
+        || Algorithm::Impala(ImpalaConfig::default()),
     ),
-    (
+    Shipped {
+        // The step size of PPO falls to 0 over its run.
+        steps: 150_000,
+        ..cart_pole(
+            "cartpole-ppo",
+            "cart and pole, proximal policy optimisation in 16 environments",
+            16,
+            || Algorithm::Ppo(quick_ppo()),
+        )
+    },
+    cart_pole(
         "cartpole-reinforce",
         "cart and pole, REINFORCE with a learned baseline",
+        1,
+        || Algorithm::Reinforce(ReinforceConfig::default()),
     ),
+    Shipped {
+        name: "cliff-walking-dqn",
+        about: "a walk along a cliff, deep Q-learning",
+        environment: "cliff-walking",
+        n_environments: 4,
+        scale_observations: false,
+        steps: 50_000,
+        algorithm: || Algorithm::Dqn(tabular_dqn()),
+    },
+    graph("clique-ppo", "maximum clique on 20 nodes, PPO", "clique"),
+    graph("cut-ppo", "maximum cut on 20 nodes, PPO", "cut"),
+    graph(
+        "dominating-set-ppo",
+        "minimum dominating set on 20 nodes, PPO",
+        "dominating-set",
+    ),
+    game("freeway-ppo", "MinAtar's Freeway, PPO", "freeway"),
+    Shipped {
+        name: "frozen-lake-dqn",
+        about: "a slippery lake with holes, deep Q-learning",
+        environment: "frozen-lake",
+        n_environments: 4,
+        scale_observations: false,
+        steps: 100_000,
+        algorithm: || Algorithm::Dqn(tabular_dqn()),
+    },
+    graph(
+        "independent-set-ppo",
+        "maximum independent set on 20 nodes, PPO",
+        "independent-set",
+    ),
+    Shipped {
+        name: "mountain-car-dqn",
+        about: "a car between two hills, deep Q-learning",
+        environment: "mountain-car",
+        n_environments: 4,
+        scale_observations: true,
+        steps: 200_000,
+        algorithm: || Algorithm::Dqn(mountain_car_dqn()),
+    },
+    game("seaquest-ppo", "MinAtar's Seaquest, PPO", "seaquest"),
+    game(
+        "space-invaders-ppo",
+        "MinAtar's Space Invaders, PPO",
+        "space-invaders",
+    ),
+    Shipped {
+        name: "taxi-dqn",
+        about: "a taxi and its passengers, deep Q-learning with masks",
+        environment: "taxi",
+        n_environments: 4,
+        scale_observations: false,
+        steps: 300_000,
+        algorithm: || Algorithm::Dqn(tabular_dqn()),
+    },
+    graph(
+        "vertex-cover-ppo",
+        "minimum vertex cover on 20 nodes, PPO",
+        "vertex-cover",
+    ),
+];
+
+/// The algorithms, by the name that settings have for them, with their defaults and the number of
+/// environments that goes with these.
+const ALGORITHMS: [(&str, usize, fn() -> Algorithm); 5] = [
+    ("apex", 8, || Algorithm::Apex(ApexConfig::default())),
+    ("dqn", 1, || Algorithm::Dqn(DqnConfig::default())),
+    ("impala", 8, || Algorithm::Impala(ImpalaConfig::default())),
+    ("ppo", 16, || Algorithm::Ppo(PpoConfig::default())),
+    ("reinforce", 1, || {
+        Algorithm::Reinforce(ReinforceConfig::default())
+    }),
 ];
 
 impl AgentConfig {
     /// The names that [`AgentConfig::named`] knows, each with what it is for.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        NAMED.into_iter()
+        SHIPPED.iter().map(|shipped| (shipped.name, shipped.about))
+    }
+
+    /// The names of the algorithms, as settings have them.
+    pub fn algorithms() -> impl Iterator<Item = &'static str> {
+        ALGORITHMS.iter().map(|(name, ..)| *name)
     }
 
     /// Settings that come with the program.
@@ -52,44 +230,66 @@ impl AgentConfig {
     /// assert_eq!(AgentConfig::named("cartpole-qdn"), None);
     /// ```
     pub fn named(name: &str) -> Option<AgentConfig> {
-        let algorithm = match name {
-            "cartpole-apex" => Algorithm::Apex(ApexConfig::default()),
-            "cartpole-impala" => Algorithm::Impala(ImpalaConfig::default()),
-            "cartpole-ppo" => Algorithm::Ppo(quick_ppo()),
-            "cartpole-reinforce" => Algorithm::Reinforce(ReinforceConfig::default()),
-            "cartpole-dqn" => Algorithm::Dqn(DqnConfig::default()),
-            "cartpole-dueling-double-dqn" => Algorithm::Dqn(DqnConfig {
-                network: QNetworkShape {
-                    hidden: vec![120],
-                    dueling: Some(vec![84]),
-                },
-                double: true,
-                n_step: 3,
-                replay: ReplayConfig {
-                    prioritized: Some(PrioritizedConfig::default()),
-                    ..ReplayConfig::default()
-                },
-                ..DqnConfig::default()
-            }),
-            _ => return None,
-        };
-        let n_environments = match &algorithm {
-            Algorithm::Dqn(_) | Algorithm::Reinforce(_) => 1,
-            Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
-            Algorithm::Ppo(_) => 16,
-        };
-        Some(AgentConfig {
+        let shipped = SHIPPED.iter().find(|shipped| shipped.name == name);
+        shipped.map(Shipped::config)
+    }
+
+    /// Settings of an algorithm for an environment: those that come with the program, called
+    /// `ENVIRONMENT-ALGORITHM`, else the algorithm's defaults. `None` for an unknown algorithm.
+    ///
+    /// ```
+    /// use shardgraph_agents::AgentConfig;
+    /// let shipped = AgentConfig::for_environment("ppo", "vertex-cover");
+    /// assert_eq!(shipped, AgentConfig::named("vertex-cover-ppo"));
+    /// assert_eq!(AgentConfig::for_environment("dqn", "clique").unwrap().environment.name, "clique");
+    /// assert_eq!(AgentConfig::for_environment("qdn", "clique"), None);
+    /// ```
+    pub fn for_environment(algorithm: &str, environment: &str) -> Option<AgentConfig> {
+        let (_, n_environments, make) = ALGORITHMS.iter().find(|known| known.0 == algorithm)?;
+        let name = format!("{environment}-{algorithm}");
+        Some(AgentConfig::named(&name).unwrap_or_else(|| AgentConfig {
             schema_version: SCHEMA_VERSION,
             seed: 1,
-            // The step size of PPO falls to 0 over its run.
-            steps: match &algorithm {
-                Algorithm::Ppo(_) => 150_000,
-                _ => 500_000,
-            },
+            steps: 500_000,
             checkpoint_steps: 100_000,
-            environment: EnvironmentConfig::named("cartpole", n_environments),
-            algorithm,
-        })
+            environment: EnvironmentConfig::named(environment, *n_environments),
+            algorithm: make(),
+        }))
+    }
+
+    /// The first settings that come with the program for an environment, else PPO's defaults.
+    pub fn of_environment(environment: &str) -> AgentConfig {
+        let shipped = SHIPPED
+            .iter()
+            .find(|shipped| shipped.environment == environment);
+        shipped.map_or_else(
+            || AgentConfig {
+                schema_version: SCHEMA_VERSION,
+                seed: 1,
+                steps: 500_000,
+                checkpoint_steps: 100_000,
+                environment: EnvironmentConfig::named(environment, 16),
+                algorithm: Algorithm::Ppo(PpoConfig::default()),
+            },
+            Shipped::config,
+        )
+    }
+}
+
+/// Dueling double DQN with prioritised replay and 3-step returns.
+fn rainbow_parts() -> DqnConfig {
+    DqnConfig {
+        network: QNetworkShape {
+            hidden: vec![120],
+            dueling: Some(vec![84]),
+        },
+        double: true,
+        n_step: 3,
+        replay: ReplayConfig {
+            prioritized: Some(PrioritizedConfig::default()),
+            ..ReplayConfig::default()
+        },
+        ..DqnConfig::default()
     }
 }
 
@@ -115,6 +315,100 @@ fn quick_ppo() -> PpoConfig {
         n_minibatches: 2,
         n_epochs: 10,
         gradient_blocks: 2,
+        ..default
+    }
+}
+
+/// Longer rollouts: an episode has hundreds of steps before the first reward other than -1.
+fn acrobot_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        loss: PpoLoss {
+            entropy_coefficient: 0.005,
+            ..default.loss
+        },
+        ..default
+    }
+}
+
+/// Wide layers in place of convolutions, and many environments.
+fn game_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
+        network: ActorCriticShape {
+            hidden: vec![128, 128],
+            lstm: None,
+        },
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        rollout_steps: 64,
+        n_minibatches: 8,
+        ..default
+    }
+}
+
+/// No discount: a return is the size of an answer, after few steps.
+fn graph_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
+        network: ActorCriticShape {
+            hidden: vec![128, 128],
+            lstm: None,
+        },
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        gamma: 1.0,
+        rollout_steps: 64,
+        n_minibatches: 8,
+        ..default
+    }
+}
+
+/// A table of values, by a small network over one-hot states.
+fn tabular_dqn() -> DqnConfig {
+    let default = DqnConfig::default();
+    DqnConfig {
+        network: QNetworkShape {
+            hidden: vec![64],
+            dueling: None,
+        },
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        learning_starts: 1_000,
+        train_every: 4,
+        ..default
+    }
+}
+
+/// Much exploration: the first reward other than -1 is at the top of the hill.
+fn mountain_car_dqn() -> DqnConfig {
+    let default = DqnConfig::default();
+    DqnConfig {
+        gamma: 0.98,
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        learning_starts: 1_000,
+        train_every: 4,
+        replay: ReplayConfig {
+            capacity: 50_000,
+            ..default.replay
+        },
+        exploration: ExplorationConfig {
+            fraction: 0.3,
+            ..default.exploration
+        },
         ..default
     }
 }

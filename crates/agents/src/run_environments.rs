@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use shardgraph_environments::space::{Space, SpaceKind};
 use shardgraph_environments::{
-    Autoreset, ENVIRONMENTS, FunctionalEnvironment, FunctionalVector, VectorEnvironment,
-    named_environment,
+    Autoreset, ENVIRONMENTS, FunctionalEnvironment, FunctionalVector, ScaledObservations,
+    VectorEnvironment, named_environment,
 };
 
 use crate::config::EnvironmentConfig;
@@ -192,7 +192,14 @@ impl Environments {
             }
             .into());
         }
-        Environments::new(move |n| named_environment(&name, &options, n, Autoreset::SameStep))
+        let is_scaled = config.scale_observations;
+        Environments::new(move |n| {
+            let vector = named_environment(&name, &options, n, Autoreset::SameStep)?;
+            Ok(match is_scaled {
+                false => vector,
+                true => Box::new(ScaledObservations::new(vector)?),
+            })
+        })
     }
 
     /// So many that take their steps together.

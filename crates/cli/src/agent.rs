@@ -18,7 +18,9 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph agent list
   shardgraph agent show cartpole-ppo > my.toml
+  shardgraph agent show dqn --environment clique > my.toml
   shardgraph agent train cartpole-dqn --seed 1 --run my-agent
+  shardgraph agent train ppo --environment vertex-cover
   shardgraph agent train settings.toml --steps 20000 --format json
   shardgraph agent eval my-agent --episodes 100
   shardgraph agent sweep cartpole-ppo --repeats 10 --svg curves.svg";
@@ -53,12 +55,19 @@ struct ShowArgs {
     /// The settings: a file, a name, or the folder of a run
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
+    /// The environment of an algorithm's settings, where CONFIG is its name
+    #[arg(long, value_name = "NAME")]
+    environment: Option<String>,
 }
 
 fn show(args: &ShowArgs) -> anyhow::Result<()> {
-    let config = match run_config(&args.config)? {
+    let of_run = match args.environment {
+        None => run_config(&args.config)?,
+        Some(_) => None,
+    };
+    let config = match of_run {
         Some(config) => config,
-        None => settings(&args.config)?,
+        None => settings(&args.config, args.environment.as_deref())?,
     };
     print(&config.to_documented_toml()?)?;
     Ok(())
@@ -123,7 +132,10 @@ impl fmt::Display for Listing {
         for agent in &self.agents {
             writeln!(f, "  {:28}{}", agent.name, agent.about)?;
         }
-        writeln!(f, "environments")?;
+        writeln!(
+            f,
+            "environments (`agent train ALGORITHM --environment NAME`, or `agent train NAME`)"
+        )?;
         for environment in &self.environments {
             writeln!(f, "  {:28}{}", environment.name, environment.about)?;
             if !environment.options.is_empty() {

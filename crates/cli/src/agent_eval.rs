@@ -108,7 +108,7 @@ fn config_and_model(args: &EvalArgs) -> anyhow::Result<(AgentConfig, PathBuf)> {
     if let (None, Some(config)) = (&args.model, run_config(&args.config)?) {
         return Ok((config, args.config.clone()));
     }
-    let config = settings(&args.config)?;
+    let config = settings(&args.config, None)?;
     let Some(model) = &args.model else {
         let text = "name the weights: --model with a run's folder or a file, or that folder in place of the settings";
         return Err(BadInput(text.to_owned()).into());

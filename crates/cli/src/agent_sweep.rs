@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::Value;
 use shardgraph_agents::{
     Agent, AgentConfig, Choice, Evaluation, RunOptions, Start, TrainProgress,
     interquartile_interval, interquartile_mean, train, train_topology,
@@ -13,7 +12,7 @@ use shardgraph_agents::{
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 
-use crate::agent_settings::settings;
+use crate::agent_settings::{Chosen, combinations, name_of, settings, with_settings};
 use crate::agent_topology::is_topology;
 use crate::device_choice::open_device;
 use crate::exit::BadInput;
@@ -41,6 +40,9 @@ pub(crate) struct SweepArgs {
     /// The settings: a file, or a name
     #[arg(help_heading = "Input", value_name = "CONFIG")]
     config: PathBuf,
+    /// The environment of an algorithm's settings, where CONFIG is its name
+    #[arg(help_heading = "Input", long, value_name = "NAME")]
+    environment: Option<String>,
     /// A setting and its values, as TOML writes them; may be given again
     #[arg(
         help_heading = "Method",
@@ -90,9 +92,6 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     report: ReportArgs,
 }
-
-/// A setting's name and one of its values.
-type Chosen = (String, Value);
 
 /// One run.
 #[derive(Serialize)]
@@ -144,7 +143,7 @@ struct Answer {
 /// Trains all and prints the table.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     refuse_processes("agent sweep", None)?;
-    let mut base = settings(&args.config)?;
+    let mut base = settings(&args.config, args.environment.as_deref())?;
     base.steps = args.steps.unwrap_or(base.steps);
     base.seed = args.seed.unwrap_or(base.seed);
     let combinations = combinations(&args.sets)?;
@@ -193,64 +192,6 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         target: args.target,
         rows,
     })
-}
-
-/// Every choice of one value of each setting; one empty choice where there are none.
-fn combinations(sets: &[String]) -> anyhow::Result<Vec<Vec<Chosen>>> {
-    let mut all = vec![Vec::new()];
-    for set in sets {
-        let wrong = || {
-            BadInput(format!(
-                "--set {set}: expected SETTING=V1,V2,... with values as TOML writes them (text in quotes)"
-            ))
-        };
-        let (name, values) = set.split_once('=').ok_or_else(wrong)?;
-        let text = format!("values = [{values}]");
-        let mut table: serde_json::Map<String, Value> =
-            toml::from_str(&text).map_err(|_| wrong())?;
-        let Some(Value::Array(values)) = table.remove("values").filter(|_| !name.is_empty()) else {
-            return Err(wrong().into());
-        };
-        if values.is_empty() {
-            return Err(wrong().into());
-        }
-        let extended = all.iter().flat_map(|before: &Vec<Chosen>| {
-            values.iter().map(move |value| {
-                let mut chosen = before.clone();
-                chosen.push((name.to_owned(), value.clone()));
-                chosen
-            })
-        });
-        all = extended.collect();
-    }
-    Ok(all)
-}
-
-/// The settings with some of them changed.
-fn with_settings(base: &AgentConfig, chosen: &[Chosen]) -> anyhow::Result<AgentConfig> {
-    let mut value: Value = serde_json::from_str(&serde_json::to_string(base)?)?;
-    for (name, to) in chosen {
-        let mut place = &mut value;
-        for part in name.split('.') {
-            let Value::Object(table) = place else {
-                return Err(BadInput(format!("--set {name}: there is no such setting")).into());
-            };
-            place = table.entry(part).or_insert(Value::Null);
-        }
-        *place = to.clone();
-    }
-    let config = AgentConfig::from_json(&value.to_string())
-        .map_err(|error| BadInput(format!("--set {}: {error}", name_of(chosen))))?;
-    config.check()?;
-    Ok(config)
-}
-
-fn name_of(chosen: &[Chosen]) -> String {
-    let parts: Vec<String> = chosen
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    parts.join(" ")
 }
 
 /// Trains and scores one run.
@@ -413,49 +354,6 @@ impl fmt::Display for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sets(sets: &[&str]) -> Vec<String> {
-        sets.iter().map(|&set| set.to_owned()).collect()
-    }
-
-    #[test]
-    fn every_combination_is_made() {
-        let all = combinations(&sets(&["a.b=1,2", "c=[1, 2],[3]", "d=\"x\""])).unwrap();
-        let names: Vec<String> = all.iter().map(|chosen| name_of(chosen)).collect();
-        let expected = [
-            "a.b=1 c=[1,2] d=\"x\"",
-            "a.b=1 c=[3] d=\"x\"",
-            "a.b=2 c=[1,2] d=\"x\"",
-            "a.b=2 c=[3] d=\"x\"",
-        ];
-        assert_eq!(names, expected);
-        assert_eq!(combinations(&[]).unwrap(), [vec![]]);
-        for wrong in ["a", "=1", "a=", "a=ppo", "a=[1"] {
-            assert!(combinations(&sets(&[wrong])).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn settings_are_changed_or_refused() {
-        let base = AgentConfig::named("cartpole-dqn").unwrap();
-        let with = |set: &str| with_settings(&base, &combinations(&sets(&[set])).unwrap()[0]);
-        let changed = with("algorithm.exploration.end=0.125").unwrap();
-        assert_ne!(changed, base);
-        assert!(
-            changed
-                .to_documented_toml()
-                .unwrap()
-                .contains("end = 0.125")
-        );
-        for (wrong, what) in [
-            ("algorithm.gama=0.5", "unknown field `gama`"),
-            ("algorithm.gamma=2", "`algorithm.gamma`: expected 0 to 1"),
-            ("steps.many=2", "no such setting"),
-        ] {
-            let message = with(wrong).unwrap_err().to_string();
-            assert!(message.contains(what), "{message}");
-        }
-    }
 
     #[test]
     fn a_curve_has_its_last_value() {

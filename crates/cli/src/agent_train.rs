@@ -14,7 +14,7 @@ use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent_answer::{Counts, Head, Tail};
-use crate::agent_settings::settings;
+use crate::agent_settings::{settings, with_one_of_each};
 use crate::agent_topology;
 use crate::exit::BadInput;
 use crate::progress::Progress;
@@ -26,9 +26,10 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph agent train cartpole-dqn --run my-agent
   shardgraph agent train settings.toml --steps 20000 --seed 3 --format json
+  shardgraph agent train ppo --environment vertex-cover --set environment.options.graphs='\"er:12:0.3\"'
   shardgraph agent train --run my-agent --resume --steps 600000
 
-CONFIG is a .toml or .json file, or a name of `shardgraph agent list`. Without --run nothing is written. A folder gets metrics.jsonl, the
+CONFIG is a .toml or .json file, a name of `shardgraph agent list`, or an algorithm with --environment. Without --run nothing is written. A folder gets metrics.jsonl, the
 same as a TensorBoard event file, checkpoints, and weights.safetensors for `shardgraph agent eval`.
 
 Ranks share the blocks of each batch: at most `gradient_blocks` of the settings can take part. Under mpirun, srun or torchrun each
@@ -45,6 +46,17 @@ pub(crate) struct TrainArgs {
         required_unless_present = "resume"
     )]
     config: Option<PathBuf>,
+    /// The environment of an algorithm's settings, where CONFIG is its name
+    #[arg(help_heading = "Input", long, value_name = "NAME", requires = "config")]
+    environment: Option<String>,
+    /// A setting and its value, as TOML writes it; may be given again
+    #[arg(
+        help_heading = "Method",
+        long = "set",
+        value_name = "SETTING=VALUE",
+        requires = "config"
+    )]
+    sets: Vec<String>,
     /// Steps of training: of all environments together; with --resume, to go to [default: of the settings]
     #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
@@ -179,7 +191,8 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
             Ok((start, config))
         }
         (None, Some(config)) => {
-            let mut config = settings(config)?;
+            let mut config = settings(config, args.environment.as_deref())?;
+            config = with_one_of_each(&config, &args.sets)?;
             config.steps = args.steps.unwrap_or(config.steps);
             config.seed = args.seed.unwrap_or(config.seed);
             config.check()?;
