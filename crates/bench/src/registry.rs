@@ -40,6 +40,7 @@ const TABLE: [(&str, Measurement); 41] = [
     ("rlgraph/learn", rlgraph::learn),
     ("rlgraph/replicas", rlgraph::replicas),
     ("rlgraph/scale", rlgraph::scale),
+    ("rlgraph/steps", rlgraph::steps),
     ("rlgraph/tasks", rlgraph::tasks),
     ("rlgraph/topology", rlgraph::topology),
     ("robustness/faults", robustness::faults),

@@ -8,6 +8,7 @@ mod learning;
 mod processes;
 mod replicas;
 mod scaling;
+mod stepping;
 mod tasks;
 mod topologies;
 
@@ -40,6 +41,11 @@ pub(crate) fn replicas(_: &Context<'_>, request: Value, out: &mut Report) -> Res
 /// Figure 5: frames by number of actors that this machine does not have, by a law.
 pub(crate) fn scale(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
     scaling::run(&parsed(request)?, out)
+}
+
+/// Stepping of environments alone, by name, size and threads.
+pub(crate) fn steps(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+    stepping::run(&parsed(request)?, out)
 }
 
 /// Figure 6a: a single actor by task size.
