@@ -81,7 +81,7 @@ const fn graph(name: &'static str, about: &'static str, environment: &'static st
 }
 
 /// Of each environment the first is what its name alone means.
-const SHIPPED: [Shipped; 21] = [
+const SHIPPED: [Shipped; 23] = [
     Shipped {
         name: "acrobot-ppo",
         about: "two links, proximal policy optimisation",
@@ -173,6 +173,24 @@ const SHIPPED: [Shipped; 21] = [
         steps: 200_000,
         algorithm: || Algorithm::Dqn(mountain_car_dqn()),
     },
+    Shipped {
+        name: "mountain-car-continuous-ppo",
+        about: "a car between two hills with a continuous push, PPO",
+        environment: "mountain-car-continuous",
+        n_environments: 16,
+        scale_observations: true,
+        steps: 500_000,
+        algorithm: || Algorithm::Ppo(continuous_car_ppo()),
+    },
+    Shipped {
+        name: "pendulum-ppo",
+        about: "a pendulum with a continuous torque, PPO",
+        environment: "pendulum",
+        n_environments: 16,
+        scale_observations: true,
+        steps: 500_000,
+        algorithm: || Algorithm::Ppo(pendulum_ppo()),
+    },
     game("seaquest-ppo", "MinAtar's Seaquest, PPO", "seaquest"),
     game(
         "space-invaders-ppo",
@@ -195,17 +213,37 @@ const SHIPPED: [Shipped; 21] = [
     ),
 ];
 
-/// The algorithms, by the name that settings have for them, with their defaults and the number of
-/// environments that goes with these.
-const ALGORITHMS: [(&str, usize, fn() -> Algorithm); 5] = [
-    ("apex", 8, || Algorithm::Apex(ApexConfig::default())),
-    ("dqn", 1, || Algorithm::Dqn(DqnConfig::default())),
-    ("impala", 8, || Algorithm::Impala(ImpalaConfig::default())),
-    ("ppo", 16, || Algorithm::Ppo(PpoConfig::default())),
-    ("reinforce", 1, || {
-        Algorithm::Reinforce(ReinforceConfig::default())
-    }),
-];
+/// The algorithms, by the name that settings have for them.
+const ALGORITHMS: [&str; 5] = ["apex", "dqn", "impala", "ppo", "reinforce"];
+
+/// An algorithm with its defaults; `None` for an unknown one.
+fn algorithm_by_default(name: &str) -> Option<Algorithm> {
+    Some(match name {
+        "apex" => Algorithm::Apex(ApexConfig::default()),
+        "dqn" => Algorithm::Dqn(DqnConfig::default()),
+        "impala" => Algorithm::Impala(ImpalaConfig::default()),
+        "ppo" => Algorithm::Ppo(PpoConfig::default()),
+        "reinforce" => Algorithm::Reinforce(ReinforceConfig::default()),
+        _ => return None,
+    })
+}
+
+/// The defaults of an algorithm for an environment, with the number of environments that goes with them.
+fn by_default(algorithm: Algorithm, environment: &str) -> AgentConfig {
+    let n_environments = match &algorithm {
+        Algorithm::Dqn(_) | Algorithm::Reinforce(_) => 1,
+        Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
+        Algorithm::Ppo(_) => 16,
+    };
+    AgentConfig {
+        schema_version: SCHEMA_VERSION,
+        seed: 1,
+        steps: 500_000,
+        checkpoint_steps: 100_000,
+        environment: EnvironmentConfig::named(environment, n_environments),
+        algorithm,
+    }
+}
 
 impl AgentConfig {
     /// The names that [`AgentConfig::named`] knows, each with what it is for.
@@ -215,7 +253,7 @@ impl AgentConfig {
 
     /// The names of the algorithms, as settings have them.
     pub fn algorithms() -> impl Iterator<Item = &'static str> {
-        ALGORITHMS.iter().map(|(name, ..)| *name)
+        ALGORITHMS.into_iter()
     }
 
     /// Settings that come with the program.
@@ -245,16 +283,9 @@ impl AgentConfig {
     /// assert_eq!(AgentConfig::for_environment("qdn", "clique"), None);
     /// ```
     pub fn for_environment(algorithm: &str, environment: &str) -> Option<AgentConfig> {
-        let (_, n_environments, make) = ALGORITHMS.iter().find(|known| known.0 == algorithm)?;
-        let name = format!("{environment}-{algorithm}");
-        Some(AgentConfig::named(&name).unwrap_or_else(|| AgentConfig {
-            schema_version: SCHEMA_VERSION,
-            seed: 1,
-            steps: 500_000,
-            checkpoint_steps: 100_000,
-            environment: EnvironmentConfig::named(environment, *n_environments),
-            algorithm: make(),
-        }))
+        let algorithm_settings = algorithm_by_default(algorithm)?;
+        let shipped = AgentConfig::named(&format!("{environment}-{algorithm}"));
+        Some(shipped.unwrap_or_else(|| by_default(algorithm_settings, environment)))
     }
 
     /// The first settings that come with the program for an environment, else PPO's defaults.
@@ -262,17 +293,10 @@ impl AgentConfig {
         let shipped = SHIPPED
             .iter()
             .find(|shipped| shipped.environment == environment);
-        shipped.map_or_else(
-            || AgentConfig {
-                schema_version: SCHEMA_VERSION,
-                seed: 1,
-                steps: 500_000,
-                checkpoint_steps: 100_000,
-                environment: EnvironmentConfig::named(environment, 16),
-                algorithm: Algorithm::Ppo(PpoConfig::default()),
-            },
-            Shipped::config,
-        )
+        match shipped {
+            Some(shipped) => shipped.config(),
+            None => by_default(Algorithm::Ppo(PpoConfig::default()), environment),
+        }
     }
 }
 
@@ -331,6 +355,42 @@ fn acrobot_ppo() -> PpoConfig {
             entropy_coefficient: 0.005,
             ..default.loss
         },
+        ..default
+    }
+}
+
+/// A short horizon: a swing takes some tens of steps.
+fn pendulum_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        loss: PpoLoss {
+            entropy_coefficient: 0.0,
+            ..default.loss
+        },
+        gamma: 0.9,
+        n_epochs: 10,
+        ..default
+    }
+}
+
+/// Pushes that vary much: the one reward is at the top of the hill, and each push costs.
+fn continuous_car_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
+        loss: PpoLoss {
+            entropy_coefficient: 0.02,
+            ..default.loss
+        },
+        gamma: 0.995,
+        n_epochs: 10,
         ..default
     }
 }

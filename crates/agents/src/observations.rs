@@ -119,6 +119,22 @@ impl ActionBuffer {
     }
 }
 
+impl ActionBuffer {
+    /// An empty list for elements.
+    pub(crate) fn continuous(&mut self) -> &mut Vec<f32> {
+        if !matches!(self, ActionBuffer::Continuous(_)) {
+            *self = ActionBuffer::Continuous(Vec::new());
+        }
+        match self {
+            ActionBuffer::Continuous(actions) => {
+                actions.clear();
+                actions
+            }
+            ActionBuffer::Discrete(_) => unreachable!("it was made continuous above"),
+        }
+    }
+}
+
 /// What is added to the logit or the value of an action that may not be taken: its probability is 0.
 pub(crate) const FORBIDDEN: f32 = -1e9;
 

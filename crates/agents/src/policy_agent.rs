@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use shardgraph_autodiff::Params;
-use shardgraph_components::{ActorCritic, Initialisation, Initialiser, SoftmaxPolicy};
+use shardgraph_components::{ActionDistribution, ActorCritic, Initialisation, Initialiser};
 use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 
@@ -37,7 +37,9 @@ pub struct PolicyAgent {
     device: Device,
     params: Params,
     network: ActorCritic,
-    policy: SoftmaxPolicy,
+    policy: ActionDistribution,
+    /// Means of continuous actions.
+    drawn: Vec<f32>,
     has_mask: bool,
     episodes: Option<Episodes>,
 }
@@ -48,6 +50,13 @@ struct Episodes {
     program: PolicyProgram,
     state: MemoryState,
     said: Said,
+}
+
+/// What a policy says of observations.
+struct Rows<'a> {
+    policy: &'a ActionDistribution,
+    logits: &'a [f32],
+    drawn: &'a mut Vec<f32>,
 }
 
 impl PolicyAgent {
@@ -77,14 +86,15 @@ impl PolicyAgent {
             device: options.device.clone(),
             params,
             has_mask: environments.spaces().has_mask(),
-            policy: SoftmaxPolicy::build("policy", environments.spaces().action())?,
+            policy: ActionDistribution::build("policy", environments.spaces().action())?,
+            drawn: Vec::new(),
             network,
             episodes: None,
         })
     }
 
-    /// The policy, and its logits for observations, which it remembers.
-    fn logits(&mut self, seen: Seen<'_>) -> Result<(&SoftmaxPolicy, &[f32]), Error> {
+    /// The policy, its rows for observations, which it remembers, and a list for drawn elements.
+    fn logits(&mut self, seen: Seen<'_>) -> Result<Rows<'_>, Error> {
         let width = self.network.n_inputs();
         let n_given = observations::check("PolicyAgent", width, seen.observations)?;
         if self.episodes.is_none() {
@@ -108,7 +118,12 @@ impl PolicyAgent {
         state.begins.fill(0.0);
         std::mem::swap(&mut state.hidden, &mut said.hidden);
         std::mem::swap(&mut state.cell, &mut said.cell);
-        Ok((&self.policy, &said.logits))
+        self.drawn.clear();
+        Ok(Rows {
+            policy: &self.policy,
+            logits: &said.logits,
+            drawn: &mut self.drawn,
+        })
     }
 }
 
@@ -133,8 +148,16 @@ impl Agent for PolicyAgent {
     }
 
     fn act_greedily(&mut self, seen: Seen<'_>, actions: &mut ActionBuffer) -> Result<(), Error> {
-        let (policy, logits) = self.logits(seen)?;
-        policy.best_into(logits, actions.discrete());
+        let rows = self.logits(seen)?;
+        match rows.policy {
+            ActionDistribution::Softmax(policy) => {
+                policy.best_into(rows.logits, actions.discrete());
+            }
+            ActionDistribution::Gaussian(policy) => {
+                policy.means_into(rows.logits, rows.drawn);
+                policy.actions_into(rows.drawn, actions.continuous());
+            }
+        }
         Ok(())
     }
 
@@ -144,8 +167,17 @@ impl Agent for PolicyAgent {
         stream: &mut KeyedRng,
         actions: &mut ActionBuffer,
     ) -> Result<(), Error> {
-        let (policy, logits) = self.logits(seen)?;
-        Ok(policy.sample_into(logits, stream, actions.discrete())?)
+        let rows = self.logits(seen)?;
+        match rows.policy {
+            ActionDistribution::Softmax(policy) => {
+                policy.sample_into(rows.logits, stream, actions.discrete())?;
+            }
+            ActionDistribution::Gaussian(policy) => {
+                policy.sample_into(rows.logits, stream, rows.drawn)?;
+                policy.actions_into(rows.drawn, actions.continuous());
+            }
+        }
+        Ok(())
     }
 
     fn end_episode(&mut self, environment: usize) -> Result<(), Error> {

@@ -43,7 +43,7 @@ pub(crate) struct SweepArgs {
     /// The environment of an algorithm's settings, where CONFIG is its name
     #[arg(help_heading = "Input", long, value_name = "NAME")]
     environment: Option<String>,
-    /// A setting and its values, as TOML writes them; may be given again
+    /// A setting and its value, as TOML writes it; several, with commas between, are compared; may be given again
     #[arg(
         help_heading = "Method",
         long = "set",

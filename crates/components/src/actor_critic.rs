@@ -1,11 +1,12 @@
 //! A policy and a value function over shared layers.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_autodiff::{Ctx, Params, Var};
+use shardgraph_autodiff::{Axis, Ctx, ParamId, Params, Shape, Var};
 use shardgraph_environments::space::Space;
 
 use crate::error::Call;
-use crate::initialiser::Gains;
+use crate::gaussian_policy::n_elements;
+use crate::initialiser::{Gains, add};
 use crate::spaces::{n_choices, n_features};
 use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp, Sequences};
 
@@ -33,6 +34,7 @@ impl Default for ActorCriticShape {
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyAndValue {
     /// `[n, n_actions]`: the policy's logits; of a tuple of actions, those of one behind the other.
+    /// Of a box its means, then the logarithms of the deviations ([`crate::GaussianPolicy`]).
     pub logits: Var,
     /// `[n, 1]`: the values of the states.
     pub values: Var,
@@ -63,16 +65,18 @@ pub struct ActorCritic {
     torso: Mlp,
     core: Option<Lstm>,
     policy: Linear,
+    /// Of continuous actions.
+    log_deviations: Option<ParamId>,
     value: Linear,
 }
 
 impl ActorCritic {
     /// Adds the parameters of `scope/torso`, `scope/core` (with a memory), `scope/policy` and
-    /// `scope/value`.
+    /// `scope/value`; for a box also `scope/log_deviations`, of zeros.
     ///
     /// # Errors
-    /// When the observation has no fixed width, the action is neither discrete nor a tuple of
-    /// discrete ones, a width is 0 or the scope is taken.
+    /// When the observation has no fixed width, the action is neither discrete, a tuple of discrete
+    /// ones, nor a box, a width is 0 or the scope is taken.
     pub fn build(
         params: &mut Params,
         scope: &str,
@@ -82,7 +86,11 @@ impl ActorCritic {
     ) -> Result<ActorCritic, Error> {
         let call = Call::new(scope, "ActorCritic::build");
         let n_inputs = n_features(call, observation)?;
-        let n_actions = n_choices(call, action)?.iter().sum();
+        let of_box = n_elements(action);
+        let n_outputs = match of_box {
+            Some(n) => n,
+            None => n_choices(call, action)?.iter().sum(),
+        };
         let within = |name: &str| format!("{scope}/{name}");
         let hidden = &shape.hidden;
         let torso = Mlp::build(params, &within("torso"), n_inputs, hidden, initialiser)?;
@@ -97,12 +105,19 @@ impl ActorCritic {
             let initialiser = initialiser.with_gain_of(gain);
             Linear::build(params, &within(name), width, n_outputs, initialiser)
         };
+        let policy = head("policy", n_outputs, |gains| gains.policy)?;
+        let value = head("value", 1, |gains| gains.value)?;
+        let deviations = |n: usize| {
+            let name = within("log_deviations");
+            add(params, call, &name, Shape::new(1, n), &vec![0.0; n])
+        };
         Ok(ActorCritic {
             scope: scope.to_string(),
             torso,
             core,
-            policy: head("policy", n_actions, |gains| gains.policy)?,
-            value: head("value", 1, |gains| gains.value)?,
+            policy,
+            log_deviations: of_box.map(deviations).transpose()?,
+            value,
         })
     }
 
@@ -111,9 +126,10 @@ impl ActorCritic {
         self.torso.n_inputs()
     }
 
-    /// Columns of the logits.
+    /// Columns of the logits; of a box twice its elements.
     pub fn n_actions(&self) -> usize {
-        self.policy.n_outputs()
+        let n_parts = 1 + usize::from(self.log_deviations.is_some());
+        n_parts * self.policy.n_outputs()
     }
 
     /// Columns of the memory's state, if there is a memory.
@@ -163,8 +179,15 @@ impl ActorCritic {
     }
 
     fn heads(&self, ctx: &mut dyn Ctx, features: Var) -> Result<PolicyAndValue, Error> {
+        let mut logits = self.policy.apply(ctx, features)?;
+        if let Some(id) = self.log_deviations {
+            let row = ctx.param(id)?;
+            let n_rows = ctx.shape(logits).rows;
+            let rows = ctx.repeat_row(row, n_rows)?;
+            logits = ctx.concat(logits, rows, Axis::Cols)?;
+        }
         Ok(PolicyAndValue {
-            logits: self.policy.apply(ctx, features)?,
+            logits,
             values: self.value.apply(ctx, features)?,
         })
     }

@@ -37,6 +37,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod action_distribution;
 mod actor_critic;
 #[cfg(any(test, feature = "testing"))]
 mod check;
@@ -46,6 +47,7 @@ mod edge_batch;
 mod edge_message_passing;
 mod epsilon;
 mod error;
+mod gaussian_policy;
 mod gru;
 mod initialiser;
 mod linear;
@@ -67,6 +69,7 @@ mod naive;
 #[cfg(test)]
 mod tests;
 
+pub use action_distribution::{ActionDistribution, Evaluated};
 pub use actor_critic::{ActorCritic, ActorCriticShape, PolicyAndValue};
 #[cfg(any(test, feature = "testing"))]
 pub use check::{CheckError, Checked, check};
@@ -78,6 +81,7 @@ pub use edge_message_passing::{
 };
 pub use epsilon::EpsilonSchedule;
 pub use error::Error;
+pub use gaussian_policy::GaussianPolicy;
 pub use gru::Gru;
 pub use initialiser::{Gains, Initialisation, Initialiser};
 pub use linear::Linear;

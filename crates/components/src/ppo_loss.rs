@@ -6,7 +6,7 @@ use shardgraph_autodiff::{Ctx, Shape, Var};
 use crate::actor_critic::PolicyAndValue;
 use crate::error::Call;
 use crate::rows::{constant, mean};
-use crate::{Error, SoftmaxPolicy};
+use crate::{ActionDistribution, Error};
 
 /// The clipped surrogate of a policy's gain, a loss for its values and a bonus for entropy.
 ///
@@ -41,7 +41,7 @@ impl Default for PpoLoss {
 /// The steps of a minibatch, n rows.
 #[derive(Debug, Clone, Copy)]
 pub struct PpoBatch {
-    /// `[n, n_actions]`: one-hot, in each part of an action.
+    /// `[n, n_action_columns]`: one-hot, in each part of a discrete action; else the drawn elements.
     pub actions: Var,
     /// `[n, n_actions]`: 0 for the actions that a state allows, a large negative number, such as
     /// -1e9, for the others. `None` where all are allowed.
@@ -80,13 +80,14 @@ impl PpoBatch {
     pub fn inputs(
         ctx: &mut dyn Ctx,
         n: usize,
-        policy: &SoftmaxPolicy,
+        policy: &ActionDistribution,
         has_mask: bool,
     ) -> Result<PpoBatch, Error> {
+        let actions = policy.action_input(ctx, n)?;
         let mut zeros = |width: usize| constant(ctx, Shape::new(n, width), 0.0);
         Ok(PpoBatch {
-            actions: zeros(policy.n_actions())?,
-            mask: has_mask.then(|| zeros(policy.n_actions())).transpose()?,
+            actions,
+            mask: has_mask.then(|| zeros(policy.n_columns())).transpose()?,
             behaviour: zeros(1)?,
             advantages: zeros(1)?,
             returns: zeros(1)?,
@@ -119,25 +120,19 @@ impl PpoLoss {
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
-        policy: &SoftmaxPolicy,
+        policy: &ActionDistribution,
         outputs: PolicyAndValue,
         batch: &PpoBatch,
     ) -> Result<PpoOutput, Error> {
         self.check()?;
         self.check_shapes(ctx, outputs, batch)?;
-        let logits = match batch.mask {
-            None => outputs.logits,
-            Some(mask) => ctx.add(outputs.logits, mask)?,
-        };
-        let log_probabilities = policy.log_probabilities(ctx, logits)?;
-        let taken = policy.of_actions(ctx, log_probabilities, batch.actions)?;
-        let log_ratio = ctx.sub(taken, batch.behaviour)?;
+        let evaluated = policy.evaluate(ctx, outputs.logits, batch.mask, batch.actions)?;
+        let log_ratio = ctx.sub(evaluated.log_probability, batch.behaviour)?;
         let ratio = ctx.exp(log_ratio)?;
         let gain = self.surrogate(ctx, ratio, batch.advantages)?;
         let policy_loss = ctx.scale(gain, -1.0)?;
         let value = self.value_loss(ctx, outputs.values, batch)?;
-        let entropies = policy.entropy(ctx, log_probabilities)?;
-        let entropy = mean(ctx, entropies)?;
+        let entropy = mean(ctx, evaluated.entropy)?;
         let bonus = ctx.scale(entropy, self.entropy_coefficient)?;
         let counted = ctx.scale(value, self.value_coefficient)?;
         let loss = ctx.sub(policy_loss, bonus)?;

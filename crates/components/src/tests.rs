@@ -12,6 +12,7 @@ use crate::{Error, Sequences};
 mod bad_input;
 mod checks;
 mod edge_message_passing;
+mod gaussian_policy;
 mod golden;
 mod graphs;
 mod initialiser;

@@ -182,7 +182,7 @@ fn an_episode_ends_for_one_environment_alone() {
                 let ended = ended_at_20.iter();
                 ended.for_each(|&idx| agent.end_episode(idx).unwrap());
             }
-            let (_, logits) = agent.logits(Seen::from(&seen[..])).unwrap();
+            let logits = agent.logits(Seen::from(&seen[..])).unwrap().logits;
             logits.iter().map(|x| x.to_bits()).collect()
         };
         let steps = seen.iter().enumerate().skip(from);

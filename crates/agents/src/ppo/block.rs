@@ -1,9 +1,9 @@
 //! A block: environments that one rank steps, and the steps of a rollout that are learned from.
 
 use shardgraph_autodiff::Params;
-use shardgraph_components::{ActorCritic, SoftmaxPolicy};
+use shardgraph_components::{ActionDistribution, ActorCritic};
 use shardgraph_device::Device;
-use shardgraph_environments::{Actions, VectorEnvironment};
+use shardgraph_environments::VectorEnvironment;
 use shardgraph_random::KeyedRng;
 
 use super::advantages::{Earned, generalised};
@@ -11,7 +11,7 @@ use super::config::PpoConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
 use crate::log_probability::log_probability;
-use crate::observations::{Seen, penalties};
+use crate::observations::{ActionBuffer, Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said};
 use crate::run_environments::{Environments, final_observation};
 
@@ -29,7 +29,7 @@ pub(super) struct Block {
     seed: u64,
     n_steps: usize,
     discounts: (f32, f32),
-    chosen: Vec<u32>,
+    chosen: ActionBuffer,
     last_observations: Vec<f32>,
 }
 
@@ -39,8 +39,10 @@ pub(super) struct Rollout {
     pub(super) observations: Vec<f32>,
     /// What masks add to the logits; empty without masks.
     pub(super) masks: Vec<f32>,
-    /// One number for each part of an action.
+    /// One number for each part of a discrete action.
     pub(super) actions: Vec<u32>,
+    /// The elements of continuous actions, as they were drawn.
+    pub(super) drawn: Vec<f32>,
     /// Log-probabilities of the actions.
     pub(super) behaviour: Vec<f32>,
     pub(super) values: Vec<f32>,
@@ -78,7 +80,7 @@ impl Block {
             seed,
             n_steps: ppo.rollout_steps,
             discounts: (ppo.gamma, ppo.gae_lambda),
-            chosen: Vec::new(),
+            chosen: ActionBuffer::default(),
             last_observations: Vec::new(),
         })
     }
@@ -92,7 +94,7 @@ impl Block {
     pub(super) fn collect(
         &mut self,
         params: &Params,
-        policy: &SoftmaxPolicy,
+        policy: &ActionDistribution,
         n_rollouts: u64,
     ) -> Result<(), Error> {
         self.rollout.clear();
@@ -110,7 +112,7 @@ impl Block {
     fn step(
         &mut self,
         params: &Params,
-        policy: &SoftmaxPolicy,
+        policy: &ActionDistribution,
         stream: &mut KeyedRng,
         t: u32,
     ) -> Result<(), Error> {
@@ -120,17 +122,9 @@ impl Block {
         rollout.observations.extend(seen.observations);
         let flags = seen.mask.unwrap_or_default();
         rollout.masks.extend(penalties(flags.iter().copied()));
-        self.chosen.clear();
-        policy.sample_into(&said.logits, stream, &mut self.chosen)?;
-        let rows = said.logits.chunks_exact(policy.n_actions());
-        let choices = self.chosen.chunks_exact(policy.n_choices().len());
-        let behaviour = rows
-            .zip(choices)
-            .map(|(logits, choice)| log_probability(policy.n_choices(), logits, choice));
-        rollout.behaviour.extend(behaviour);
-        rollout.actions.extend(&self.chosen);
+        rollout.choose(policy, &said.logits, stream, &mut self.chosen)?;
         rollout.values.extend(&said.values);
-        let step = self.vector.step(Actions::Discrete(&self.chosen))?;
+        let step = self.vector.step(self.chosen.actions())?;
         rollout.rewards.extend(&step.rewards);
         for (idx, &reward) in step.rewards.iter().enumerate() {
             let ended = step.ended(idx);
@@ -178,6 +172,7 @@ impl Rollout {
             observations,
             masks,
             actions,
+            drawn,
             behaviour,
             values,
             advantages,
@@ -189,6 +184,7 @@ impl Rollout {
         for list in [
             observations,
             masks,
+            drawn,
             behaviour,
             values,
             advantages,
@@ -200,6 +196,37 @@ impl Rollout {
         actions.clear();
         ended.clear();
         episodes.clear();
+    }
+
+    /// Draws an action for each row that the policy says, and keeps it with its log-probability.
+    fn choose(
+        &mut self,
+        policy: &ActionDistribution,
+        said: &[f32],
+        stream: &mut KeyedRng,
+        chosen: &mut ActionBuffer,
+    ) -> Result<(), Error> {
+        match policy {
+            ActionDistribution::Softmax(policy) => {
+                let chosen = chosen.discrete();
+                policy.sample_into(said, stream, chosen)?;
+                let rows = said.chunks_exact(policy.n_actions());
+                let choices = chosen.chunks_exact(policy.n_choices().len());
+                let behaviour = rows
+                    .zip(choices)
+                    .map(|(logits, choice)| log_probability(policy.n_choices(), logits, choice));
+                self.behaviour.extend(behaviour);
+                self.actions.extend(&*chosen);
+            }
+            ActionDistribution::Gaussian(policy) => {
+                let first = self.drawn.len();
+                policy.sample_into(said, stream, &mut self.drawn)?;
+                let drawn = &self.drawn[first..];
+                policy.log_densities_into(said, drawn, &mut self.behaviour);
+                policy.actions_into(drawn, chosen.continuous());
+            }
+        }
+        Ok(())
     }
 
     fn finish(&mut self, last_values: &[f32], discounts: (f32, f32)) {

@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_components::{Initialiser, Optimiser, SoftmaxPolicy};
+use shardgraph_components::{ActionDistribution, Initialiser, Optimiser};
 use shardgraph_device::Device;
 use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
@@ -38,7 +38,7 @@ pub(crate) struct PpoTrainer {
     ppo: PpoConfig,
     device: Device,
     pub(super) params: Params,
-    policy: SoftmaxPolicy,
+    policy: ActionDistribution,
     pub(super) optimiser: Optimiser,
     /// Those of this rank.
     pub(super) blocks: Vec<Block>,
@@ -226,7 +226,7 @@ impl RankTrainer for PpoTrainer {
                 seed: config.seed,
             },
         )?;
-        let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
+        let policy = ActionDistribution::build("policy", environments.spaces().action())?;
         let n_environments = config.environment.n_environments;
         let own = (0..ppo.gradient_blocks as u64)
             .filter(|block| block % u64::from(place.n_ranks) == u64::from(place.rank));

@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, PpoBatch, SoftmaxPolicy};
+use shardgraph_components::{ActionDistribution, ActorCritic, PpoBatch};
 use shardgraph_device::Device;
 
 use super::block::Rollout;
@@ -46,7 +46,6 @@ pub(super) struct UpdateProgram {
     n_rows: usize,
     width: usize,
     n_actions: usize,
-    n_parts: usize,
     solo: Comm,
     values: Vec<f32>,
     actions: Vec<u32>,
@@ -58,7 +57,7 @@ impl UpdateProgram {
         ppo: &PpoConfig,
         params: &Params,
         network: &ActorCritic,
-        policy: &SoftmaxPolicy,
+        policy: &ActionDistribution,
         has_mask: bool,
         n_rows: usize,
         device: &Device,
@@ -86,7 +85,6 @@ impl UpdateProgram {
             n_rows,
             width: network.n_inputs(),
             n_actions: network.n_actions(),
-            n_parts: policy.n_choices().len(),
             solo: Comm::solo(),
             values: Vec::new(),
             actions: Vec::new(),
@@ -100,7 +98,7 @@ impl UpdateProgram {
         rollout: &Rollout,
         rows: &[u32],
         advantages: &[f32],
-        policy: &SoftmaxPolicy,
+        policy: &ActionDistribution,
         partials: &mut Vec<f32>,
     ) -> Result<(), Error> {
         debug_assert_eq!(rows.len(), self.n_rows);
@@ -113,21 +111,39 @@ impl UpdateProgram {
             self.set(mask, &rollout.masks, self.n_actions, rows)?;
         }
         self.program.set_input(batch.advantages, advantages)?;
-        self.actions.clear();
-        for &row in rows {
-            let first = row as usize * self.n_parts;
-            self.actions
-                .extend(&rollout.actions[first..first + self.n_parts]);
-        }
-        self.values.clear();
-        policy.one_hot_into(&self.actions, &mut self.values)?;
-        self.program.set_input(batch.actions, &self.values)?;
+        self.set_actions(rollout, rows, policy)?;
         self.program.run(&mut self.solo, params)?;
         self.program.append_param_gradient(partials)?;
         for name in LOSSES {
             partials.extend(self.program.read(name)?);
         }
         Ok(())
+    }
+
+    fn set_actions(
+        &mut self,
+        rollout: &Rollout,
+        rows: &[u32],
+        policy: &ActionDistribution,
+    ) -> Result<(), Error> {
+        let input = self.batch.actions;
+        match policy {
+            ActionDistribution::Gaussian(policy) => {
+                self.set(input, &rollout.drawn, policy.n_elements(), rows)
+            }
+            ActionDistribution::Softmax(policy) => {
+                let n_parts = policy.n_choices().len();
+                self.actions.clear();
+                for &row in rows {
+                    let first = row as usize * n_parts;
+                    self.actions
+                        .extend(&rollout.actions[first..first + n_parts]);
+                }
+                self.values.clear();
+                policy.one_hot_into(&self.actions, &mut self.values)?;
+                Ok(self.program.set_input(input, &self.values)?)
+            }
+        }
     }
 
     fn set(&mut self, input: Var, list: &[f32], width: usize, rows: &[u32]) -> Result<(), Error> {

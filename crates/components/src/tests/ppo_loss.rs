@@ -5,12 +5,12 @@ use shardgraph_autodiff::{Ctx, Params, Var};
 use shardgraph_environments::space::Space;
 
 use super::{assert_close, normals, rows, run};
-use crate::{Error, PolicyAndValue, PpoBatch, PpoLoss, SoftmaxPolicy, check, naive};
+use crate::{ActionDistribution, Error, PolicyAndValue, PpoBatch, PpoLoss, check, naive};
 
 /// An action of two parts, with 3 and 2 choices.
-fn policy() -> Result<SoftmaxPolicy, Error> {
+fn policy() -> Result<ActionDistribution, Error> {
     let parts = vec![Space::discrete(3)?, Space::discrete(2)?];
-    SoftmaxPolicy::build("policy", &Space::tuple(parts)?)
+    ActionDistribution::build("policy", &Space::tuple(parts)?)
 }
 
 fn ppo(settings: PpoLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
