@@ -1,12 +1,17 @@
 //! PPO against its definition and across ranks, checkpoints and environments.
 
 use shardgraph_collectives::Timeout;
+use shardgraph_environments::space::Space;
+use shardgraph_environments::{Action, FunctionalEnvironment, Transition};
+use shardgraph_random::KeyedRng;
 
 use crate::config::AgentConfig;
 use crate::evaluation::{Choice, Evaluation};
 use crate::run::{Start, TrainOutcome, train};
+use crate::run_environments::Environments;
 use crate::run_options::RunOptions;
 use crate::testing::{cartpole, corridors};
+use crate::train_topology::train_topology;
 
 fn config(steps: u64, algorithm: &str) -> AgentConfig {
     AgentConfig::from_toml(&format!(
@@ -147,5 +152,88 @@ fn settings_that_cannot_be_right_are_named() {
     for (algorithm, expected) in wrong {
         let message = config(1024, algorithm).check().unwrap_err().to_string();
         assert!(message.contains(expected), "{algorithm}: {message}");
+    }
+}
+
+/// A number is shown, and an action as near to it as can be earns most; each episode has four.
+#[derive(Clone, Debug)]
+struct Aim;
+
+impl FunctionalEnvironment for Aim {
+    type State = (f32, u32);
+
+    fn observation_space(&self) -> Space {
+        Space::boxed(&[1], -1.0, 1.0).unwrap()
+    }
+    fn action_space(&self) -> Space {
+        Space::boxed(&[1], -3.0, 1.0).unwrap()
+    }
+    fn initial(&self, rng: &mut KeyedRng) -> (f32, u32) {
+        (2.0 * rng.uniform_f32() - 1.0, 0)
+    }
+    fn transition(
+        &self,
+        (aim, n): &mut (f32, u32),
+        action: Action<'_>,
+        rng: &mut KeyedRng,
+    ) -> Transition {
+        let reward = -(action.element() - *aim).powi(2);
+        (*aim, *n) = (2.0 * rng.uniform_f32() - 1.0, *n + 1);
+        Transition {
+            reward,
+            terminated: *n == 4,
+        }
+    }
+    fn observe(&self, state: &(f32, u32), out: &mut [f32]) {
+        out[0] = state.0;
+    }
+}
+
+/// The best constant action, 0, has a mean return of -4/3.
+#[test]
+fn it_learns_continuous_actions() {
+    let quick = "rollout_steps = 32, gradient_blocks = 2, n_epochs = 8, loss = { entropy_coefficient = 0.0 },
+                 optimiser = { rule = 'adam', learning_rate = 1e-2 }";
+    let environments = Environments::functional(Aim, None).unwrap();
+    let run = |n_ranks: u32| {
+        let start = Start::New {
+            config: config(20_480, &quick.replace('\n', " ")),
+            folder: None,
+        };
+        let options = RunOptions {
+            n_ranks,
+            environments: Some(environments.clone()),
+            ..RunOptions::default()
+        };
+        train(&start, &options, &mut |_| ()).unwrap()
+    };
+    let mut outcome = run(1);
+    for (choice, at_least) in [(Choice::Greedy, -0.1), (Choice::Sampled, -0.5)] {
+        let played = Evaluation::play(outcome.agent.as_mut(), &environments, (50, choice), 1);
+        let mean = played.unwrap().mean_return();
+        assert!(mean > at_least, "{choice:?} {mean}");
+    }
+    assert_eq!(
+        run(2).agent.weights_hash(),
+        outcome.agent.weights_hash(),
+        "ranks"
+    );
+}
+
+/// The algorithms without continuous actions say so.
+#[test]
+fn other_algorithms_refuse_boxes() {
+    for name in ["dqn", "reinforce"] {
+        let config = AgentConfig::for_environment(name, "pendulum").unwrap();
+        let start = Start::New {
+            config,
+            folder: None,
+        };
+        let error = match name {
+            "dqn" => train(&start, &RunOptions::default(), &mut |_| ()).err(),
+            _ => train_topology(&start, &RunOptions::default(), &mut |_| ()).err(),
+        };
+        let message = error.unwrap().to_string();
+        assert!(message.contains("discrete"), "{message}");
     }
 }
