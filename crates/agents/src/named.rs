@@ -87,8 +87,8 @@ const SHIPPED: [Shipped; 23] = [
         about: "two links, proximal policy optimisation",
         environment: "acrobot",
         n_environments: 16,
-        scale_observations: true,
-        steps: 500_000,
+        scale_observations: false,
+        steps: 300_000,
         algorithm: || Algorithm::Ppo(acrobot_ppo()),
     },
     game("asterix-ppo", "MinAtar's Asterix, PPO", "asterix"),
@@ -343,7 +343,7 @@ fn quick_ppo() -> PpoConfig {
     }
 }
 
-/// Longer rollouts: an episode has hundreds of steps before the first reward other than -1.
+/// Many updates of each rollout: the first reward other than -1 comes after hundreds of steps.
 fn acrobot_ppo() -> PpoConfig {
     let default = PpoConfig::default();
     PpoConfig {
@@ -355,6 +355,7 @@ fn acrobot_ppo() -> PpoConfig {
             entropy_coefficient: 0.005,
             ..default.loss
         },
+        n_minibatches: 16,
         ..default
     }
 }
@@ -422,7 +423,7 @@ fn graph_ppo() -> PpoConfig {
             lstm: None,
         },
         optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
+            learning_rate: 2e-3,
             ..default.optimiser
         },
         gamma: 1.0,

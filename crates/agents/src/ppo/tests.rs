@@ -173,15 +173,15 @@ impl FunctionalEnvironment for Aim {
     }
     fn transition(
         &self,
-        (aim, n): &mut (f32, u32),
+        state: &mut (f32, u32),
         action: Action<'_>,
         rng: &mut KeyedRng,
     ) -> Transition {
-        let reward = -(action.element() - *aim).powi(2);
-        (*aim, *n) = (2.0 * rng.uniform_f32() - 1.0, *n + 1);
+        let reward = -(action.element() - state.0).powi(2);
+        *state = (2.0 * rng.uniform_f32() - 1.0, state.1 + 1);
         Transition {
             reward,
-            terminated: *n == 4,
+            terminated: state.1 == 4,
         }
     }
     fn observe(&self, state: &(f32, u32), out: &mut [f32]) {
