@@ -4,7 +4,7 @@ use shardgraph_components::{ActorCriticShape, OptimiserConfig, PpoLoss, QNetwork
 
 use crate::apex::ApexConfig;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
-use crate::dqn::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
+use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::impala::ImpalaConfig;
 use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
@@ -165,13 +165,13 @@ const SHIPPED: [Shipped; 23] = [
         "independent-set",
     ),
     Shipped {
-        name: "mountain-car-dqn",
-        about: "a car between two hills, deep Q-learning",
+        name: "mountain-car-ppo",
+        about: "a car between two hills, PPO",
         environment: "mountain-car",
-        n_environments: 4,
+        n_environments: 16,
         scale_observations: true,
-        steps: 200_000,
-        algorithm: || Algorithm::Dqn(mountain_car_dqn()),
+        steps: 500_000,
+        algorithm: || Algorithm::Ppo(mountain_car_ppo()),
     },
     Shipped {
         name: "mountain-car-continuous-ppo",
@@ -451,25 +451,20 @@ fn tabular_dqn() -> DqnConfig {
     }
 }
 
-/// Much exploration: the first reward other than -1 is at the top of the hill.
-fn mountain_car_dqn() -> DqnConfig {
-    let default = DqnConfig::default();
-    DqnConfig {
-        gamma: 0.98,
+/// Much entropy and long traces: the first reward other than -1 is at the top of the hill.
+fn mountain_car_ppo() -> PpoConfig {
+    let default = PpoConfig::default();
+    PpoConfig {
         optimiser: OptimiserConfig {
             learning_rate: 1e-3,
             ..default.optimiser
         },
-        learning_starts: 1_000,
-        train_every: 4,
-        replay: ReplayConfig {
-            capacity: 50_000,
-            ..default.replay
+        loss: PpoLoss {
+            entropy_coefficient: 0.02,
+            ..default.loss
         },
-        exploration: ExplorationConfig {
-            fraction: 0.3,
-            ..default.exploration
-        },
+        gae_lambda: 0.98,
+        n_minibatches: 16,
         ..default
     }
 }
