@@ -179,7 +179,7 @@ const SHIPPED: [Shipped; 23] = [
         environment: "mountain-car-continuous",
         n_environments: 16,
         scale_observations: true,
-        steps: 500_000,
+        steps: 200_000,
         algorithm: || Algorithm::Ppo(continuous_car_ppo()),
     },
     Shipped {
@@ -188,7 +188,7 @@ const SHIPPED: [Shipped; 23] = [
         environment: "pendulum",
         n_environments: 16,
         scale_observations: true,
-        steps: 500_000,
+        steps: 200_000,
         algorithm: || Algorithm::Ppo(pendulum_ppo()),
     },
     game("seaquest-ppo", "MinAtar's Seaquest, PPO", "seaquest"),
@@ -373,6 +373,7 @@ fn pendulum_ppo() -> PpoConfig {
             ..default.loss
         },
         gamma: 0.9,
+        n_minibatches: 32,
         n_epochs: 10,
         ..default
     }
@@ -387,10 +388,12 @@ fn continuous_car_ppo() -> PpoConfig {
             ..default.optimiser
         },
         loss: PpoLoss {
-            entropy_coefficient: 0.02,
+            entropy_coefficient: 0.05,
             ..default.loss
         },
+        gae_lambda: 0.98,
         gamma: 0.995,
+        n_minibatches: 32,
         n_epochs: 10,
         ..default
     }
