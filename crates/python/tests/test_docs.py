@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import pathlib
 import re
 
@@ -36,3 +37,20 @@ def test_every_public_name_has_a_sentence():
                 for attribute, method in vars(value).items() if isinstance(value, type) else ():
                     if callable(method) and not attribute.startswith("_"):
                         assert (method.__doc__ or "").strip(), f"{name}.{attribute}"
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_notebooks_run_from_top_to_bottom(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for number, cell in enumerate(json.loads(path.read_text())["cells"]):
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"], "notebooks are kept without outputs"
+            exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)
+
+
+def test_there_are_notebooks():
+    assert {path.stem for path in NOTEBOOKS} >= {"embedding", "placement"}

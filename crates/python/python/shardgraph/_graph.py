@@ -124,13 +124,14 @@ class Graph:
     def from_networkx(cls, graph: Any, *, weight: str | None = None) -> Graph:
         """The graph of a networkx graph; ``weight`` names an edge attribute, which is 1 where it is absent."""
         nodes = list(graph)
-        index = {node: i for i, node in enumerate(nodes)}
         # All neighbours in the order of the rows, without a Python loop over edges.
         rows = [row for _, row in graph.adjacency()]
         counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         src = np.repeat(np.arange(len(rows)), counts)
         n_entries = int(counts.sum())
-        ends = map(index.__getitem__, chain.from_iterable(rows))
+        ends: Iterable[Any] = chain.from_iterable(rows)
+        if nodes != list(range(len(nodes))):
+            ends = map({node: i for i, node in enumerate(nodes)}.__getitem__, ends)
         dst = np.fromiter(ends, dtype=np.int64, count=n_entries)
         values = None
         if weight is not None:
