@@ -400,11 +400,11 @@ fn finish(
     }
     let mut written = Ok(());
     if let Some(svg) = &args.svg {
-        written = output_file::write_all(&[(svg, curve::svg(outcome))]);
+        written = output_file::write_all(&[(svg, curve::svg(&config.problem, outcome))]);
     }
     // Training may have taken hours: the answer is printed although the picture cannot be written.
     args.report.answer(&Answer {
-        problem: &policy.config.problem,
+        problem: &config.problem,
         steps: reports.len(),
         steps_of_run: config.steps,
         seconds,

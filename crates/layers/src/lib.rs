@@ -14,6 +14,7 @@
 //!   LayerRegistry: the kinds that a policy file may name
 //! StateBatch ── Embedding::embed (Path) ──> rows of K ── Head::scores ──> a score for each node
 //!                                                        ScoreTable: the same in closed form, L <= 2
+//!                                                        RowProgram: the same for some rows, L >= 3
 //! ```
 //!
 //! # Source
@@ -42,6 +43,7 @@ mod mlp_head;
 mod path;
 mod policy;
 mod q_head;
+mod row_program;
 mod score_table;
 mod shape;
 mod sharded;
@@ -63,6 +65,7 @@ pub use mlp_head::MlpHead;
 pub use path::Path;
 pub use policy::Policy;
 pub use q_head::QHead;
+pub use row_program::{FirstLayers, RowProgram};
 pub use score_table::ScoreTable;
 pub use shape::{PolicyShape, Sizes};
 pub use sharded::{

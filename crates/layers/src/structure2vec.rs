@@ -54,6 +54,10 @@ impl Structure2Vec {
         },
     };
 
+    pub(crate) fn theta1(&self) -> ParamId {
+        self.theta1
+    }
+
     pub(crate) fn theta2_to_4(&self) -> (ParamId, ParamId, ParamId) {
         (self.theta2, self.theta3, self.theta4)
     }

@@ -11,10 +11,12 @@ use shardgraph_classical::{Budget, Options, independent_set, vertex_cover};
 use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
-use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem, check_answer, problem_by_name};
+use shardgraph_solver::problem::{
+    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Problem, check_answer, problem_by_name,
+};
 use shardgraph_solver::{
-    BestOptions, Error, ErrorKind, SolveOptions, TrainedPolicy, solve as solve_cover, solve_best,
-    solve_problem,
+    BestOptions, Error, ErrorKind, SolveOptions, TrainedPolicy, cover_by_independent_set,
+    solve as solve_cover, solve_best, solve_problem,
 };
 
 use crate::errors::{IntoPyErr, Wrong};
@@ -161,7 +163,7 @@ fn unweighted(
         (true, None) => Some(TrainedPolicy::shipped_for(problem)?),
         (true, Some(path)) => {
             let policy = TrainedPolicy::read(path)?;
-            policy.check_problem(problem)?;
+            check_policy(&policy, problem)?;
             Some(policy)
         }
     };
@@ -208,6 +210,20 @@ fn without_weights(problem: &Problem, graph: &Graph) -> Result<Option<Arc<Graph>
     }
 }
 
+/// Whether a policy is for independent sets, which cover by what they leave.
+fn is_of_sets(policy: &TrainedPolicy) -> bool {
+    policy.config.problem == MAXIMUM_INDEPENDENT_SET.name
+}
+
+/// Refuses a policy for another problem; for covers one for independent sets serves too.
+fn check_policy(policy: &TrainedPolicy, problem: &Problem) -> Result<(), Error> {
+    let is_cover = problem.name == MINIMUM_VERTEX_COVER.name;
+    match is_cover && is_of_sets(policy) {
+        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET),
+        false => policy.check_problem(problem),
+    }
+}
+
 /// The policy's answer, nothing where it does not come to an end in its seconds.
 fn play_policy(
     problem: &'static Problem,
@@ -231,7 +247,11 @@ fn play_policy(
     };
     let nodes = if problem.name == MINIMUM_VERTEX_COVER.name {
         let adjacency = Adjacency::from_graph(Graph::clone(graph));
-        solve_cover(&adjacency, policy, &options, &mut progress).map(|found| found.cover)
+        let way = match is_of_sets(policy) {
+            true => cover_by_independent_set,
+            false => solve_cover,
+        };
+        way(&adjacency, policy, &options, &mut progress).map(|found| found.cover)
     } else {
         solve_problem(problem, graph, policy, &options, &mut progress).map(|found| found.nodes)
     };

@@ -23,8 +23,7 @@ pub(crate) fn train<'py>(
     ranks: u32,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let config: TrainConfig =
-        serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let config = settings(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let options = RunOptions {
         n_ranks: ranks,
         folder,
@@ -62,6 +61,16 @@ pub(crate) fn train<'py>(
     )?;
     dict.set_item("best_step", value.best.map(|(step, _)| step))?;
     Ok(dict)
+}
+
+/// The default settings with those of a JSON object over them. Keys that are absent are not those of runs from before there was such a choice.
+fn settings(text: &str) -> serde_json::Result<TrainConfig> {
+    let mut all = serde_json::to_value(TrainConfig::default())?;
+    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)?;
+    if let Some(all) = all.as_object_mut() {
+        all.extend(given);
+    }
+    serde_json::from_value(all)
 }
 
 fn call(callback: &Py<PyAny>, report: &StepReport) -> PyResult<()> {

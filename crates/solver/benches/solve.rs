@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, AdjacencyBuilder};
-use shardgraph_solver::train::{RunOptions, TrainConfig, train};
+use shardgraph_solver::train::{PickRule, RunOptions, TrainConfig, train};
 use shardgraph_solver::{
     AdjacencyScale, EmbeddingPath, PolicyConfig, SolveOptions, TrainedPolicy, score_nodes, solve,
 };
@@ -61,6 +61,7 @@ fn training(c: &mut Criterion) {
     group.sample_size(10);
     let config = TrainConfig {
         steps: 100,
+        picks: PickRule::Answer,
         ..TrainConfig::default()
     };
     group.bench_function("default/100-steps", |b| {

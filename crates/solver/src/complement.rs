@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use shardgraph_graph::Graph;
 use shardgraph_shard::{Adjacency, Storage};
 
 use crate::problem::MAXIMUM_INDEPENDENT_SET;
@@ -41,24 +42,8 @@ pub fn cover_by_independent_set(
     let graph = adjacency.clone().into_graph();
     let graph = Arc::new(graph.map_err(|error| Error::input(error.to_string()))?);
     let set = solve_problem(&MAXIMUM_INDEPENDENT_SET, &graph, policy, options, progress)?;
-    let mut in_cover = vec![false; graph.n_nodes() as usize];
-    let mut cover = Vec::new();
-    for &v in &set.nodes {
-        for &u in graph.neighbors(v) {
-            if !std::mem::replace(&mut in_cover[u as usize], true) {
-                cover.push(u);
-            }
-        }
-    }
-    // The set was checked to be one; that every edge has an end outside of it does not say that this end was met above.
-    let uncovered = |&(u, v): &(u32, u32)| !in_cover[u as usize] && !in_cover[v as usize];
-    if let Some((u, v)) = graph.edges().find(uncovered) {
-        return Err(Error::internal(format!(
-            "the independent set is not maximal: nothing covers the edge of nodes {u} and {v}"
-        )));
-    }
     Ok(Solution {
-        cover,
+        cover: cover_of_set(&graph, &set.nodes)?,
         n_steps: set.n_steps,
         path: set.path,
         storage: Storage::Csr,
@@ -67,11 +52,34 @@ pub fn cover_by_independent_set(
     })
 }
 
+/// The neighbours of a maximal independent set, in the order in which its nodes bring them.
+///
+/// # Errors
+/// Where an edge has no end among them: the set is not maximal.
+pub(crate) fn cover_of_set(graph: &Graph, set: &[u32]) -> Result<Vec<u32>, Error> {
+    let mut in_cover = vec![false; graph.n_nodes() as usize];
+    let mut cover = Vec::new();
+    for &v in set {
+        for &u in graph.neighbors(v) {
+            if !std::mem::replace(&mut in_cover[u as usize], true) {
+                cover.push(u);
+            }
+        }
+    }
+    // That every edge has an end outside of an independent set does not say that this end was met above.
+    let uncovered = |&(u, v): &(u32, u32)| !in_cover[u as usize] && !in_cover[v as usize];
+    match graph.edges().find(uncovered) {
+        None => Ok(cover),
+        Some((u, v)) => Err(Error::internal(format!(
+            "the independent set is not maximal: nothing covers the edge of nodes {u} and {v}"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::solve_reduced;
-    use shardgraph_graph::Graph;
 
     fn generated(spec: &str, seed: u64) -> Arc<Graph> {
         let spec: shardgraph_graph::generate::GeneratorSpec = spec.parse().unwrap();

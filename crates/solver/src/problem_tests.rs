@@ -21,8 +21,8 @@ use crate::problem::{
 use crate::rows::{StateRows, without_rows};
 use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank};
 use crate::{
-    AdjacencyScale, Answer, PolicyConfig, Select, SolveOptions, TrainedPolicy, score_nodes, solve,
-    solve_problem, solve_problem_as_rank,
+    AdjacencyScale, Answer, Communication, PolicyConfig, Select, SolveOptions, TrainedPolicy,
+    score_nodes, solve, solve_problem, solve_problem_as_rank,
 };
 
 fn policy(problem: &Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
@@ -108,7 +108,7 @@ proptest! {
         n in prop::sample::select(vec![1u32, 2, 31, 65, 130]),
         seed in 0u64..1000,
         weighted: bool,
-        n_layers in 1usize..=3,
+        n_layers in 1usize..=4,
         select in prop_oneof![Just(Select::Adaptive), (1u32..5).prop_map(Select::Fixed)],
     ) {
         let graph = graph_of(n, seed, weighted && problem.reads_weights);
@@ -122,6 +122,31 @@ proptest! {
         for n_ranks in 2..=6 {
             prop_assert_eq!(&of_ranks(n_ranks), &want, "{} ranks", n_ranks);
         }
+    }
+
+    /// One rank keeps the rows of its layers; with a way to share them it makes all anew at each step.
+    #[test]
+    fn kept_rows_give_the_picks_of_whole_passes(
+        problem in prop::sample::select(vec![&MAXIMUM_INDEPENDENT_SET, &MAXIMUM_CLIQUE]),
+        n in prop::sample::select(vec![3u32, 33, 150, 600]),
+        seed in 0u64..1000,
+        n_layers in 3usize..=5,
+        embed_dim in prop::sample::select(vec![1usize, 7, 32]),
+        n_picks in 1u32..4,
+    ) {
+        let kind = ["er:N:0.02", "ba:N:2", "er:N:0"][seed as usize % 3];
+        let spec: GeneratorSpec = kind.replace('N', &n.to_string()).parse().unwrap();
+        let graph = Arc::new(spec.graph(seed).unwrap());
+        let config = PolicyConfig::of_problem(problem, embed_dim, n_layers, AdjacencyScale::LargestDegree);
+        let policy = TrainedPolicy::random(config, seed, 0.4).unwrap();
+        let with = |communication| {
+            let select = Select::Fixed(n_picks);
+            let options = SolveOptions { communication, select, ..SolveOptions::default() };
+            answer(problem, &graph, &policy, &options)
+        };
+        let (kept, whole) = (with(None), with(Some(Communication::default())));
+        prop_assert!(kept.exchange.is_none() && whole.exchange.is_some());
+        prop_assert_eq!((kept.nodes, kept.n_steps), (whole.nodes, whole.n_steps));
     }
 
     /// The way of all problems finds the covers of the way that is made for covers, pick by pick.
@@ -340,9 +365,14 @@ fn resumed_runs_go_on_with_their_problem() {
             assert_eq!(read(parts.path(), name), read(whole.path(), name), "{name}");
         }
         let policy = TrainedPolicy::read(&parts.path().join("policy.safetensors")).unwrap();
-        assert_eq!(policy.config.problem, problem.name);
+        // A cover is learnt as the complement of an independent set.
+        let learnt = match problem.name == MINIMUM_VERTEX_COVER.name {
+            true => &MAXIMUM_INDEPENDENT_SET,
+            false => problem,
+        };
+        assert_eq!(policy.config.problem, learnt.name);
         assert_eq!(policy.params.flat(), want.policy.params.flat());
-        policy.check_problem(problem).unwrap();
+        policy.check_problem(learnt).unwrap();
     }
 }
 

@@ -6,7 +6,7 @@ use shardgraph_collectives::{Comm, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{Eager, leave_group, rank_device};
-use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowProgram, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 
@@ -14,7 +14,7 @@ use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, poli
 use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
-use crate::residual::{PresentScores, Ranks};
+use crate::residual::{LayerScores, PresentScores, Ranks};
 use crate::rows::{StateRows, without_rows};
 use crate::select::{TopD, agree_each};
 use crate::solve::{check_ranks, collect_ranks, usable_path};
@@ -31,7 +31,8 @@ pub struct Answer {
     pub n_steps: u64,
     /// The path of the embedding that was used.
     pub path: Path,
-    /// What ranks exchanged, for all graphs that were solved together; absent with the closed form, which sums nothing over neighbours.
+    /// What ranks exchanged, for all graphs that were solved together; absent with the closed form, which sums nothing over neighbours, and where one rank
+    /// keeps the rows of its layers.
     pub exchange: Option<Exchange>,
     /// Seconds for cutting, the episode and the check; of all graphs that were solved together.
     pub seconds: f64,
@@ -47,7 +48,8 @@ pub struct Answer {
 /// # Complexity
 /// In closed form, where the state [follows the residual graph](crate::problem::ProblemState::follows_residual) (sets and cliques), a step costs the
 /// neighbours of what its picks removed, and their neighbours; one after which the largest degree is another costs all present nodes. Else each step makes
-/// the rows of the own nodes anew, in time of their edges, and evaluates the model on them. Every rank has the state: some bytes a node.
+/// the rows of the own nodes anew, in time of their edges, and evaluates the model on them. Of three or more layers of the default kinds one rank
+/// computes the rows within L steps of what changed, on graphs of up to 64 neighbours a node in the mean. Every rank has the state: some bytes a node.
 /// # Determinism
 /// The same answer for every number of ranks.
 ///
@@ -247,9 +249,20 @@ struct Running<'j> {
     n_candidates: u32,
     /// Where neighbours are summed.
     shard: Option<RowShard>,
-    /// The scores in closed form, where they follow from the residual graph alone.
-    present: Option<PresentScores>,
+    /// The scores, where they are kept from pick to pick.
+    kept: Option<KeptScores>,
 }
+
+/// Scores that a pick changes around itself alone: those of a state that [follows its residual graph](crate::problem::ProblemState::follows_residual).
+enum KeptScores {
+    /// In closed form.
+    Table(PresentScores),
+    /// Of more layers, on one rank.
+    Layers(Box<LayerScores>),
+}
+
+/// Beyond so many neighbours of a node a pick changes most rows of a graph, and a pass over all has the faster product.
+const MAX_MEAN_DEGREE: u64 = 64;
 
 fn n_candidates(episode: &Episode, graph: &Graph) -> u32 {
     if episode.state().follows_residual() {
@@ -350,8 +363,11 @@ impl<'a> Job<'a> {
                 take(&mut running.episode, &picks)?;
                 running.n_steps += 1;
                 running.n_candidates = n_candidates(&running.episode, running.given.graph);
-                if let Some(present) = &mut running.present {
-                    present.update(running.episode.state().residual());
+                let residual = running.episode.state().residual();
+                match &mut running.kept {
+                    Some(KeptScores::Table(scores)) => scores.update(residual),
+                    Some(KeptScores::Layers(scores)) => scores.update(residual),
+                    None => {}
                 }
             }
             let n_candidates = all.iter().map(|running| running.n_candidates);
@@ -387,25 +403,49 @@ impl<'a> Job<'a> {
     }
 
     fn begin<'j>(&'j self, given: &'j Given<'j>, scorer: &Scorer) -> Result<Running<'j>, Error> {
-        let shard = match scorer.table_of(given) {
-            Some(_) => None,
-            None => {
+        let episode = self.problem.begin(Arc::clone(given.graph));
+        let kept = self.kept_scores(given, scorer, &episode)?;
+        let shard = match scorer.table_of(given).is_some() || kept.is_some() {
+            true => None,
+            false => {
                 let communication = self.options.communication.unwrap_or_default();
                 let shard = cut_lists(given.graph, &given.partition, scorer.rank, communication);
                 Some(shard.resident(&scorer.device)?)
             }
         };
-        let episode = self.problem.begin(Arc::clone(given.graph));
-        let is_kept = shard.is_none() && episode.state().follows_residual();
-        let own = given.partition.range(scorer.rank);
         Ok(Running {
             given,
-            present: is_kept.then(|| PresentScores::new(given.graph, own)),
+            kept,
             n_candidates: n_candidates(&episode, given.graph),
             episode,
             n_steps: 0,
             shard,
         })
+    }
+
+    /// The scores of a graph, where they can be kept. Those of more layers are kept where nothing is exchanged.
+    fn kept_scores(
+        &self,
+        given: &Given<'_>,
+        scorer: &Scorer,
+        episode: &Episode,
+    ) -> Result<Option<KeptScores>, Error> {
+        let graph = given.graph;
+        if !episode.state().follows_residual() || given.path != Path::Collapsed {
+            return Ok(None);
+        }
+        if scorer.table_of(given).is_some() {
+            let scores = PresentScores::new(graph, given.partition.range(scorer.rank));
+            return Ok(Some(KeptScores::Table(scores)));
+        }
+        let is_sparse = 2 * graph.n_edges() <= MAX_MEAN_DEGREE * u64::from(graph.n_nodes());
+        let is_alone = self.options.n_ranks == 1 && self.options.communication.is_none();
+        if !is_sparse || !is_alone || self.options.device.kind() != DeviceKind::Host {
+            return Ok(None);
+        }
+        let program = RowProgram::new(&self.policy.model, &self.policy.params)?;
+        let scores = program.map(|program| Box::new(LayerScores::new(graph, program)));
+        Ok(scores.map(KeptScores::Layers))
     }
 
     /// For each running episode the best candidates of all ranks.
@@ -416,14 +456,21 @@ impl<'a> Job<'a> {
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<Vec<u32>>, Error> {
         let mut tops = Vec::with_capacity(running.len());
+        let mut all_finite = true;
         for running in running.iter_mut() {
             let n_nodes = running.given.graph.n_nodes();
             let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
             let mut top = TopD::new(n_picks);
-            if let (Some(present), Some(table)) = (&mut running.present, &scorer.table) {
-                let residual = running.episode.state().residual();
-                let scale = self.policy.config.adjacency_scale;
-                present.offer(residual, table, scale, &mut top);
+            let residual = running.episode.state().residual();
+            let scale = self.policy.config.adjacency_scale;
+            match (&mut running.kept, &scorer.table) {
+                (Some(KeptScores::Table(scores)), Some(table)) => {
+                    scores.offer(residual, table, scale, &mut top);
+                }
+                (Some(KeptScores::Layers(scores)), _) => {
+                    all_finite &= scores.offer(residual, scale, &mut top)?;
+                }
+                _ => {}
             }
             tops.push(top);
         }
@@ -431,7 +478,6 @@ impl<'a> Job<'a> {
         let mut scores = self
             .model_scores(scorer, running, &rows, ranks)?
             .into_iter();
-        let mut all_finite = true;
         for ((running, rows), top) in running.iter().zip(&rows).zip(&mut tops) {
             let Some(rows) = rows else {
                 continue;
@@ -461,7 +507,7 @@ impl<'a> Job<'a> {
     fn rows<'r>(&self, running: &'r Running<'_>) -> Option<StateRows<'r>> {
         let Running { given, episode, .. } = running;
         let scale = self.policy.config.adjacency_scale;
-        let is_kept = running.present.is_some();
+        let is_kept = running.kept.is_some();
         (!is_kept).then(|| StateRows::new(given.graph, episode, scale, given.path))
     }
 

@@ -4,8 +4,7 @@ use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 use shardgraph_solver::train::{Evaluation, StepReport, TrainOutcome};
 
 /// The picture of a run.
-pub(super) fn svg(outcome: &TrainOutcome) -> String {
-    let problem = &outcome.policy.config.problem;
+pub(super) fn svg(problem: &str, outcome: &TrainOutcome) -> String {
     let panel = |title: &str, y: &str| {
         Panel::new(Axis::linear("step").from_zero(), Axis::linear(y))
             .titled(title)

@@ -7,6 +7,7 @@
 mod bits;
 mod degree_order;
 mod degrees;
+mod layers;
 mod lists;
 mod present;
 mod ranking;
@@ -22,6 +23,7 @@ use crate::Error;
 use crate::select::TopD;
 
 pub(crate) use bits::BitsResidual;
+pub(crate) use layers::LayerScores;
 pub(crate) use lists::{ListsResidual, NeighborLists};
 pub(crate) use present::PresentScores;
 pub(crate) use shardgraph_job::Ranks;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 use shardgraph_layers::{EmbeddingKind, HeadKind};
 
+use super::picks::PickRule;
 use super::shaping::RewardRule;
 use crate::policy::{MAX_EMBED_DIM, MAX_LAYERS};
 use crate::problem::Problem;
@@ -95,6 +96,9 @@ pub struct TrainConfig {
     pub learning_rate: f32,
     /// Discount factor.
     pub gamma: f32,
+    /// The nodes that the policy picks. Runs that were begun before there was a choice go on with those of the answer.
+    #[serde(default = "PickRule::of_old_runs")]
+    pub picks: PickRule,
     /// What a pick earns. Runs that were begun before there was a choice go on with the objective.
     #[serde(default = "RewardRule::of_old_runs")]
     pub reward: RewardRule,
@@ -204,6 +208,7 @@ impl Default for TrainConfig {
             gradient_iterations: 1,
             learning_rate: 1e-3,
             gamma: 0.9,
+            picks: PickRule::default(),
             reward: RewardRule::default(),
             n_step: 3,
             target: TargetRule::Recomputed,
@@ -234,6 +239,7 @@ impl TrainConfig {
                 graphs: vec!["er:20:0.15".to_string()],
                 adjacency_scale: AdjacencyScale::One,
                 learning_rate: 1e-5,
+                picks: PickRule::Answer,
                 reward: RewardRule::Objective,
                 n_step: 1,
                 target: TargetRule::Stored,
@@ -243,8 +249,9 @@ impl TrainConfig {
         }
     }
 
-    /// The model that this run trains, for its problem.
+    /// The model that this run trains, for its problem; of a cover's complement one for independent sets.
     pub fn policy(&self, problem: &Problem) -> PolicyConfig {
+        let problem = self.picks.played(problem);
         let (embed_dim, n_layers) = (self.embed_dim, self.n_layers);
         PolicyConfig::of_problem(problem, embed_dim, n_layers, self.adjacency_scale)
             .with_layers(self.embedding, self.head)

@@ -14,6 +14,7 @@ mod grid;
 mod kept;
 mod learn;
 mod memory;
+mod picks;
 mod run;
 mod shaping;
 mod trainer;
@@ -29,6 +30,7 @@ mod tests;
 mod validation_tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
+pub use picks::PickRule;
 pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};
 pub use shaping::RewardRule;
 pub use validation::Evaluation;

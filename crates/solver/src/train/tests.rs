@@ -7,7 +7,8 @@ use shardgraph_collectives::tcp;
 use shardgraph_job::{Scalar, read_scalars};
 
 use super::{
-    Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train, train_as_rank,
+    PickRule, Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train,
+    train_as_rank,
 };
 use shardgraph_error::Class;
 
@@ -20,6 +21,7 @@ pub(super) fn small(steps: u64) -> TrainConfig {
         checkpoint_steps: 20,
         target_sync_steps: 15,
         epsilon_decay_steps: 30,
+        picks: PickRule::Answer,
         ..TrainConfig::default()
     }
 }
@@ -528,6 +530,7 @@ fn short_runs_learn_to_cover_graphs_that_they_never_saw() {
         let config = TrainConfig {
             steps: 700,
             seed,
+            picks: PickRule::Answer,
             ..TrainConfig::default()
         };
         let before = run(
@@ -547,6 +550,44 @@ fn short_runs_learn_to_cover_graphs_that_they_never_saw() {
         100 * trained < 97 * untrained,
         "covers of {untrained} nodes became {trained}"
     );
+}
+
+/// The same network, picks and weights as for independent sets; objectives are those of the covers.
+#[test]
+fn covers_are_learnt_by_their_complements() {
+    let of = |problem: &str, picks| {
+        let config = TrainConfig {
+            problem: problem.to_owned(),
+            picks,
+            graphs: vec!["ba:20:3".to_owned()],
+            valid: vec!["ba:30:3".to_owned()],
+            valid_steps: 10,
+            ..small(80)
+        };
+        run(&config, &RunOptions::default())
+    };
+    let covers = of("mvc", PickRule::Complement);
+    let sets = of("mis", PickRule::Answer);
+    assert_eq!(covers.policy.config, sets.policy.config);
+    let mut n_ended = 0;
+    for (cover, set) in covers.reports.iter().zip(&sets.reports) {
+        assert_eq!(cover.loss, set.loss);
+        assert_eq!(cover.cover.is_some(), set.objective.is_some());
+        n_ended += cover.n_ended();
+        let both = cover.cover.zip(set.objective);
+        assert!(both.is_none_or(|(cover, set)| cover + set as usize == 20));
+        let both = cover.eval.zip(set.eval);
+        assert!(
+            both.is_none_or(|(cover, set)| {
+                (cover.objective + set.objective - 30.0).abs() < 1e-9
+            })
+        );
+    }
+    assert!(n_ended > 2 && covers.best.is_some());
+    let baseline = |outcome: &TrainOutcome| outcome.best.unwrap().1.baseline;
+    let picked = of("mvc", PickRule::Answer);
+    assert!((baseline(&covers) - baseline(&picked)).abs() < 1e-9);
+    assert_eq!(picked.policy.config.problem, "mvc");
 }
 
 /// One rank of a world of processes does what a thread does, with the folder and over a resume.

@@ -18,6 +18,7 @@ use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
 use super::validation::{Best, Evaluation, Held, Validation};
 use super::{TargetRule, TrainConfig};
+use crate::complement::cover_of_set;
 use crate::exchange::cut_lists;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer};
@@ -60,7 +61,10 @@ pub(super) struct Trainer {
     /// Episodes begun.
     pub(super) n_episodes: u64,
     pub(super) running: Vec<Running>,
+    /// The problem whose episodes are played.
     pub(super) problem: &'static Problem,
+    /// The problem that is asked for: where another is played, the answer is the complement of the picks.
+    asked: &'static Problem,
     pub(super) dataset: Dataset,
     held: Held,
     /// Made of `held` when the first evaluation is due.
@@ -83,12 +87,13 @@ pub(super) struct Trainer {
 
 impl Trainer {
     /// A run before its first step.
-    pub(super) fn new(problem: &'static Problem, config: TrainConfig) -> Result<Self, Error> {
+    pub(super) fn new(asked: &'static Problem, config: TrainConfig) -> Result<Self, Error> {
         config.check()?;
+        let problem = config.picks.played(asked);
         let shape = config.policy(problem);
         let mut dataset = Dataset::new(problem, &config)?;
         let named = dataset.named_for_validation(&config)?;
-        let held = Held::new(problem, &config, named, dataset.last_sources());
+        let held = Held::new(asked, &config, named, dataset.last_sources());
         let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
         let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
@@ -99,6 +104,7 @@ impl Trainer {
             n_episodes: 0,
             running: vec![Running::default(); config.environments],
             problem,
+            asked,
             dataset,
             held,
             validation: None,
@@ -307,7 +313,12 @@ impl Trainer {
         }
         self.memory.end_episode(environment)?;
         let graph = self.dataset.graph(self.running[environment].graph_id)?;
-        check_answer(self.problem, &graph, episode.picks()).map(Some)
+        let picks = episode.picks();
+        if self.problem.name == self.asked.name {
+            return check_answer(self.problem, &graph, picks).map(Some);
+        }
+        let cover = cover_of_set(&graph, picks)?;
+        check_answer(self.asked, &graph, &cover).map(Some)
     }
 
     /// For each environment a random candidate, or the best by the policy (line 10); the latter in one product for all.

@@ -8,15 +8,15 @@ use shardgraph_random::KeyedRng;
 
 use super::TrainConfig;
 use super::dataset::{Source, of_size};
-use crate::problem::{MINIMUM_VERTEX_COVER, Problem, Sense, check_answer};
-use crate::{Error, SolveOptions, TrainedPolicy, solve, solve_problem};
+use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Problem, Sense, check_answer};
+use crate::{Error, SolveOptions, TrainedPolicy, cover_by_independent_set, solve, solve_problem};
 
 /// Graphs of a generator that are held back: eight of few nodes, two of many.
-const NODES_OF_A_KIND: u32 = 800;
+const NODES_OF_A_KIND: u32 = 2000;
 /// Small graphs have larger ones of the same model beside them: policies are mostly used on larger graphs than they are trained on.
 const TRANSFER_FROM: u32 = 100;
 const TRANSFER_NODES: u32 = 250;
-const TRANSFER_GRAPHS: u64 = 3;
+const TRANSFER_GRAPHS: u64 = 8;
 /// What is not named by the caller has at most so many edges.
 const MAX_EDGES: f64 = 1e6;
 
@@ -83,11 +83,11 @@ impl Held {
                 .map(|(n, s)| (s, n))
                 .collect();
         }
-        // An evaluation takes at most half as many picks as the steps between them learn from states.
+        // An evaluation takes at most as many picks as the steps between them learn from states.
         let n_picks: u64 = (held.sources.iter())
             .map(|(source, n)| u64::from(source.n_nodes()) * n)
             .sum();
-        let per_period = config.valid_steps * config.batch_size as u64 / 2;
+        let per_period = config.valid_steps * config.batch_size as u64;
         if !held.sources.is_empty() {
             held.every = config.valid_steps * n_picks.div_ceil(per_period).max(1);
         }
@@ -182,7 +182,12 @@ impl Validation {
         let options = SolveOptions::default();
         if self.problem.name == MINIMUM_VERTEX_COVER.name {
             let adjacency = shardgraph_shard::Adjacency::from_graph((**graph).clone());
-            let found = solve(&adjacency, policy, &options, &mut |_, _| ())?;
+            let is_of_sets = policy.config.problem == MAXIMUM_INDEPENDENT_SET.name;
+            let way = match is_of_sets {
+                true => cover_by_independent_set,
+                false => solve,
+            };
+            let found = way(&adjacency, policy, &options, &mut |_, _| ())?;
             return Ok(found.cover.len() as f64);
         }
         let found = solve_problem(self.problem, graph, policy, &options, &mut |_, _| ())?;
