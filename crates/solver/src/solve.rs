@@ -18,7 +18,7 @@ use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, RankModel, Rules, Scorer, check_finite, run_episode};
 use crate::memory::{check_room, keep_freed_memory, layer_bytes};
 use crate::on_device::run_on_device;
-use crate::problem::MINIMUM_VERTEX_COVER;
+use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::{Error, Select, TrainedPolicy};
 
@@ -137,6 +137,7 @@ pub fn solve(
     progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Solution, Error> {
     let timer = Timer::start(&Device::host());
+    policy.check_problem(&MINIMUM_VERTEX_COVER)?;
     let job = Job::new(adjacency, policy, options)?;
     let progress = Mutex::new(progress);
     let episodes = job.on_ranks(&|comm, shard| {
@@ -210,6 +211,7 @@ pub fn solve_as_rank(
     ];
     let mut ranks = Ranks::new(comm, options.deadline);
     ranks.agree(&facts)?;
+    policy.check_problem(&MINIMUM_VERTEX_COVER)?;
     let job = Job::new(adjacency, policy, &options)?;
     let shard = job.own_bits(ranks.rank());
     let is_first = ranks.is_first();
@@ -244,7 +246,7 @@ pub fn solve_as_rank(
 
 /// The scores of all nodes of a graph before any pick, computed from scratch: one policy evaluation.
 ///
-/// Without the state's own part of the scores, which is the same for all nodes. Nodes without an edge get NaN: they are
+/// The policy is for covers, or for independent sets. Without the state's own part of the scores, which is the same for all nodes. Nodes without an edge get NaN: they are
 /// no candidates.
 ///
 /// # Errors
@@ -267,6 +269,11 @@ pub fn score_nodes(
     policy: &TrainedPolicy,
     options: &SolveOptions,
 ) -> Result<Scores, Error> {
+    // Before any pick the states of both problems are alike.
+    match policy.config.problem == MAXIMUM_INDEPENDENT_SET.name {
+        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET)?,
+        false => policy.check_problem(&MINIMUM_VERTEX_COVER)?,
+    }
     let job = Job::new(adjacency, policy, options)?;
     let parts = job.on_ranks(&|comm, shard| job.score_rank(comm, shard))?;
     let seconds = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);
@@ -383,7 +390,6 @@ impl<'a> Job<'a> {
     ) -> Result<Self, Error> {
         check_ranks(options.n_ranks)?;
         options.select.check()?;
-        policy.check_problem(&MINIMUM_VERTEX_COVER)?;
         let job = Self {
             adjacency,
             policy,

@@ -49,7 +49,7 @@ pub struct Answer {
 /// In closed form, where the state [follows the residual graph](crate::problem::ProblemState::follows_residual) (sets and cliques), a step costs the
 /// neighbours of what its picks removed, and their neighbours; one after which the largest degree is another costs all present nodes. Else each step makes
 /// the rows of the own nodes anew, in time of their edges, and evaluates the model on them. Of three or more layers of the default kinds one rank
-/// computes the rows within L steps of what changed, on graphs of up to 64 neighbours a node in the mean. Every rank has the state: some bytes a node.
+/// computes the rows within L steps of what changed, where the mean degree is at most the root of the number of nodes. Every rank has the state: some bytes a node.
 /// # Determinism
 /// The same answer for every number of ranks.
 ///
@@ -261,8 +261,12 @@ enum KeptScores {
     Layers(Box<LayerScores>),
 }
 
-/// Beyond so many neighbours of a node a pick changes most rows of a graph, and a pass over all has the faster product.
-const MAX_MEAN_DEGREE: u64 = 64;
+/// Whether a pick leaves most rows of three or more layers as they are: those two steps away are fewer than all. Else a pass over all rows has the faster
+/// product.
+fn is_sparse(graph: &Graph) -> bool {
+    let (n_ends, n_nodes) = (2 * u128::from(graph.n_edges()), u128::from(graph.n_nodes()));
+    n_ends * n_ends <= n_nodes * n_nodes * n_nodes
+}
 
 fn n_candidates(episode: &Episode, graph: &Graph) -> u32 {
     if episode.state().follows_residual() {
@@ -438,9 +442,8 @@ impl<'a> Job<'a> {
             let scores = PresentScores::new(graph, given.partition.range(scorer.rank));
             return Ok(Some(KeptScores::Table(scores)));
         }
-        let is_sparse = 2 * graph.n_edges() <= MAX_MEAN_DEGREE * u64::from(graph.n_nodes());
         let is_alone = self.options.n_ranks == 1 && self.options.communication.is_none();
-        if !is_sparse || !is_alone || self.options.device.kind() != DeviceKind::Host {
+        if !is_sparse(graph) || !is_alone || self.options.device.kind() != DeviceKind::Host {
             return Ok(None);
         }
         let program = RowProgram::new(&self.policy.model, &self.policy.params)?;
