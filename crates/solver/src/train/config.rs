@@ -94,7 +94,7 @@ pub struct TrainConfig {
     pub gradient_iterations: u32,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Discount factor.
+    /// Discount factor. With 0.9 the values of long episodes learn for a while and then get worse.
     pub gamma: f32,
     /// The nodes that the policy picks. Runs that were begun before there was a choice go on with those of the answer.
     #[serde(default = "PickRule::of_old_runs")]
@@ -207,7 +207,7 @@ impl Default for TrainConfig {
             states_per_product: None,
             gradient_iterations: 1,
             learning_rate: 1e-3,
-            gamma: 0.9,
+            gamma: 1.0,
             picks: PickRule::default(),
             reward: RewardRule::default(),
             n_step: 3,
@@ -239,6 +239,7 @@ impl TrainConfig {
                 graphs: vec!["er:20:0.15".to_string()],
                 adjacency_scale: AdjacencyScale::One,
                 learning_rate: 1e-5,
+                gamma: 0.9,
                 picks: PickRule::Answer,
                 reward: RewardRule::Objective,
                 n_step: 1,

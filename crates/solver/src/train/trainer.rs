@@ -252,7 +252,7 @@ impl Trainer {
         self.validation = Some(validation);
         // Of equally good ones the one that has learnt longest.
         if let Some(evaluation) = evaluation
-            && (self.best.as_ref()).is_none_or(|best| evaluation.ratio <= best.evaluation.ratio)
+            && (self.best.as_ref()).is_none_or(|best| evaluation.is_no_worse(&best.evaluation))
         {
             self.best = Some(Best {
                 step: self.step,

@@ -11,7 +11,7 @@ use super::dataset::{Source, of_size};
 use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Problem, Sense, check_answer};
 use crate::{Error, SolveOptions, TrainedPolicy, cover_by_independent_set, solve, solve_problem};
 
-/// Graphs of a generator that are held back: eight of few nodes, two of many.
+/// Graphs of a generator that are held back: eight of up to 250 nodes, two of more than 1000.
 const NODES_OF_A_KIND: u32 = 2000;
 /// Small graphs have larger ones of the same model beside them: policies are mostly used on larger graphs than they are trained on.
 const TRANSFER_FROM: u32 = 100;
@@ -29,6 +29,18 @@ pub struct Evaluation {
     pub baseline: f64,
     /// How much worse than that greedy answer the policy's is, as a mean of ratios over the graphs: 1 is equal, less is better.
     pub ratio: f64,
+    /// That mean over the graphs of the kind where it is worst.
+    #[serde(default)]
+    pub worst_ratio: f64,
+}
+
+impl Evaluation {
+    /// Whether a policy with this evaluation is chosen over one with another: where no kind of graphs falls behind greedy answers so far, and of those
+    /// by the mean.
+    pub(super) fn is_no_worse(&self, other: &Evaluation) -> bool {
+        let key = |evaluation: &Evaluation| (evaluation.worst_ratio.max(1.0), evaluation.ratio);
+        key(self) <= key(other)
+    }
 }
 
 /// The best policy so far.
@@ -43,7 +55,16 @@ pub(super) struct Best {
 #[derive(Clone)]
 pub(super) struct Validation {
     problem: &'static Problem,
-    graphs: Vec<(Arc<Graph>, f64)>,
+    graphs: Vec<HeldBack>,
+}
+
+/// A graph that is held back.
+#[derive(Clone)]
+struct HeldBack {
+    /// The number of its kind.
+    kind: usize,
+    graph: Arc<Graph>,
+    greedy: f64,
 }
 
 /// Graphs to come: made when the first evaluation is due.
@@ -114,8 +135,8 @@ impl Held {
     /// Makes the graphs and their greedy answers.
     pub(super) fn make(&self) -> Result<Validation, Error> {
         let mut graphs = Vec::new();
-        for (i, (source, n)) in (0..).zip(&self.sources) {
-            let mut seeds = KeyedRng::new(self.seed, "held-back graph", i);
+        for (kind, (source, n)) in self.sources.iter().enumerate() {
+            let mut seeds = KeyedRng::new(self.seed, "held-back graph", kind as u64);
             for _ in 0..*n {
                 let graph = match source {
                     Source::File(graph) => Arc::clone(graph),
@@ -125,7 +146,11 @@ impl Held {
                     continue;
                 }
                 let greedy = best_greedy(self.problem, &graph)?;
-                graphs.push((graph, greedy));
+                graphs.push(HeldBack {
+                    kind,
+                    graph,
+                    greedy,
+                });
             }
         }
         let problem = self.problem;
@@ -164,16 +189,23 @@ impl Validation {
     pub(super) fn evaluate(&self, policy: &TrainedPolicy) -> Result<Option<Evaluation>, Error> {
         let n_graphs = self.graphs.len() as f64;
         let (mut objective, mut baseline, mut ratio) = (0.0, 0.0, 0.0);
-        for (graph, greedy) in &self.graphs {
-            let found = self.solve(policy, graph)?;
-            objective += found / n_graphs;
-            baseline += greedy / n_graphs;
-            ratio += self.ratio(found, *greedy) / n_graphs;
+        let mut worst_ratio = f64::NEG_INFINITY;
+        for of_kind in self.graphs.chunk_by(|one, next| one.kind == next.kind) {
+            let mut of_this_kind = 0.0;
+            for HeldBack { graph, greedy, .. } in of_kind {
+                let found = self.solve(policy, graph)?;
+                objective += found / n_graphs;
+                baseline += greedy / n_graphs;
+                ratio += self.ratio(found, *greedy) / n_graphs;
+                of_this_kind += self.ratio(found, *greedy) / of_kind.len() as f64;
+            }
+            worst_ratio = worst_ratio.max(of_this_kind);
         }
         let evaluation = Evaluation {
             objective,
             baseline,
             ratio,
+            worst_ratio,
         };
         Ok((!self.graphs.is_empty()).then_some(evaluation))
     }

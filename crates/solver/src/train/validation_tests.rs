@@ -1,7 +1,7 @@
 //! The policy that a run gives is the best of those that were tried on held-back graphs.
 
 use super::tests::{bits, in_folder, run, small};
-use super::{RunOptions, StepReport, TrainConfig, train};
+use super::{Evaluation, RunOptions, StepReport, TrainConfig, train};
 use crate::problem::{PROBLEMS, Sense};
 
 fn tried(steps: u64) -> TrainConfig {
@@ -85,6 +85,31 @@ fn every_problem_is_measured_against_its_best_greedy() {
         };
         assert!(near.contains(&eval.ratio), "{}: {eval:?}", problem.name);
         assert!(eval.baseline >= 1.0, "{}: {eval:?}", problem.name);
+    }
+}
+
+/// First that no kind falls behind greedy answers, then the mean.
+#[test]
+fn the_worst_kind_decides_before_the_mean() {
+    let of = |worst_ratio, ratio| Evaluation {
+        objective: 1.0,
+        baseline: 1.0,
+        ratio,
+        worst_ratio,
+    };
+    let best_first = [of(0.9, 0.8), of(1.0, 0.85), of(1.01, 0.7), of(1.02, 0.6)];
+    for (i, one) in best_first.iter().enumerate() {
+        for (j, other) in best_first.iter().enumerate() {
+            assert_eq!(one.is_no_worse(other), i <= j, "{one:?} {other:?}");
+        }
+    }
+    let config = TrainConfig {
+        valid: vec!["er:12:0.4".to_owned(), "ba:16:2".to_owned()],
+        ..tried(40)
+    };
+    for report in run(&config, &RunOptions::default()).reports {
+        let eval = report.eval;
+        assert!(eval.is_none_or(|eval| eval.worst_ratio >= eval.ratio - 1e-9));
     }
 }
 
