@@ -17,6 +17,7 @@ mod complement;
 mod error;
 mod exchange;
 mod inference;
+mod kept_scores;
 #[expect(unsafe_code, reason = "launches of kernels")]
 pub mod kernels;
 mod max_tree;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardgraph_graph::Graph;
 use shardgraph_layers::BatchLayout;
-use shardgraph_layers::{Path, StateBatch};
+use shardgraph_layers::{Path, ScoreTable, StateBatch};
 
 use crate::AdjacencyScale;
 use crate::problem::{Episode, ResidualGraph};
@@ -97,6 +97,20 @@ impl<'a> StateRows<'a> {
         let degrees = self.residual.degrees();
         let of_neighbors = self.graph.neighbors(node).iter();
         of_neighbors.map(|&u| u64::from(degrees[u as usize])).sum()
+    }
+
+    /// The scores of some nodes by the closed form; of candidates alone, the others get 0.
+    pub(crate) fn table_scores(&self, table: &ScoreTable, nodes: Range<u32>) -> Vec<f32> {
+        let mut hint = 0;
+        let score = |node: u32| {
+            if !self.episode.is_candidate(node) {
+                return 0.0;
+            }
+            let degree = self.residual.degrees()[node as usize] as f32 * self.scale;
+            let d2 = self.d2(node) as f32 * (self.scale * self.scale);
+            table.score_near(degree, d2, &mut hint)
+        };
+        nodes.map(score).collect()
     }
 
     /// For each node of the graph 1 where it is present, else 0.

@@ -6,15 +6,16 @@ use shardgraph_collectives::{Comm, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{Eager, leave_group, rank_device};
-use shardgraph_layers::{BatchLayout, Group, Propagation, RowProgram, RowShard};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 
 use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, policy_fingerprint};
 use crate::exchange::{Exchange, check_wanted, cut_lists};
+use crate::kept_scores::KeptScores;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
-use crate::residual::{LayerScores, PresentScores, Ranks};
+use crate::residual::Ranks;
 use crate::rows::{StateRows, without_rows};
 use crate::select::{TopD, agree_each};
 use crate::solve::{check_ranks, collect_ranks, usable_path};
@@ -253,21 +254,6 @@ struct Running<'j> {
     kept: Option<KeptScores>,
 }
 
-/// Scores that a pick changes around itself alone: those of a state that [follows its residual graph](crate::problem::ProblemState::follows_residual).
-enum KeptScores {
-    /// In closed form.
-    Table(PresentScores),
-    /// Of more layers, on one rank.
-    Layers(Box<LayerScores>),
-}
-
-/// Whether a pick leaves most rows of three or more layers as they are: those two steps away are fewer than all. Else a pass over all rows has the faster
-/// product.
-fn is_sparse(graph: &Graph) -> bool {
-    let (n_ends, n_nodes) = (2 * u128::from(graph.n_edges()), u128::from(graph.n_nodes()));
-    n_ends * n_ends <= n_nodes * n_nodes * n_nodes
-}
-
 fn n_candidates(episode: &Episode, graph: &Graph) -> u32 {
     if episode.state().follows_residual() {
         return episode.state().residual().n_present();
@@ -367,11 +353,8 @@ impl<'a> Job<'a> {
                 take(&mut running.episode, &picks)?;
                 running.n_steps += 1;
                 running.n_candidates = n_candidates(&running.episode, running.given.graph);
-                let residual = running.episode.state().residual();
-                match &mut running.kept {
-                    Some(KeptScores::Table(scores)) => scores.update(residual),
-                    Some(KeptScores::Layers(scores)) => scores.update(residual),
-                    None => {}
+                if let Some(kept) = &mut running.kept {
+                    kept.update(running.episode.state().residual());
                 }
             }
             let n_candidates = all.iter().map(|running| running.n_candidates);
@@ -439,16 +422,14 @@ impl<'a> Job<'a> {
             return Ok(None);
         }
         if scorer.table_of(given).is_some() {
-            let scores = PresentScores::new(graph, given.partition.range(scorer.rank));
-            return Ok(Some(KeptScores::Table(scores)));
+            let own = given.partition.range(scorer.rank);
+            return Ok(Some(KeptScores::of_table(graph, own)));
         }
         let is_alone = self.options.n_ranks == 1 && self.options.communication.is_none();
-        if !is_sparse(graph) || !is_alone || self.options.device.kind() != DeviceKind::Host {
-            return Ok(None);
+        match is_alone && self.options.device.kind() == DeviceKind::Host {
+            true => KeptScores::of_layers(graph, self.policy),
+            false => Ok(None),
         }
-        let program = RowProgram::new(&self.policy.model, &self.policy.params)?;
-        let scores = program.map(|program| Box::new(LayerScores::new(graph, program)));
-        Ok(scores.map(KeptScores::Layers))
     }
 
     /// For each running episode the best candidates of all ranks.
@@ -464,16 +445,10 @@ impl<'a> Job<'a> {
             let n_nodes = running.given.graph.n_nodes();
             let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
             let mut top = TopD::new(n_picks);
-            let residual = running.episode.state().residual();
-            let scale = self.policy.config.adjacency_scale;
-            match (&mut running.kept, &scorer.table) {
-                (Some(KeptScores::Table(scores)), Some(table)) => {
-                    scores.offer(residual, table, scale, &mut top);
-                }
-                (Some(KeptScores::Layers(scores)), _) => {
-                    all_finite &= scores.offer(residual, scale, &mut top)?;
-                }
-                _ => {}
+            if let Some(kept) = &mut running.kept {
+                let residual = running.episode.state().residual();
+                let scale = self.policy.config.adjacency_scale;
+                all_finite &= kept.offer(residual, scorer.table.as_ref(), scale, &mut top)?;
             }
             tops.push(top);
         }
@@ -487,7 +462,7 @@ impl<'a> Job<'a> {
             };
             let own = running.given.partition.range(scorer.rank);
             let scores = match scorer.table_of(running.given) {
-                Some(table) => table_scores(table, rows, own.clone()),
+                Some(table) => rows.table_scores(table, own.clone()),
                 None => scores.by_ref().take(own.len()).collect(),
             };
             for (node, score) in own.zip(scores) {
@@ -605,21 +580,6 @@ fn state_batch(
         Propagation::new(Arc::clone(&layout), shards, keep.collect(), scale.collect())?;
     batch.propagation = Some(Arc::new(propagation));
     Ok(batch)
-}
-
-/// The scores of some nodes by the closed form; of candidates alone, the others get 0.
-fn table_scores(table: &ScoreTable, rows: &StateRows<'_>, nodes: std::ops::Range<u32>) -> Vec<f32> {
-    let (degrees, scale) = (rows.residual.degrees(), rows.scale);
-    let mut hint = 0;
-    let score = |node: u32| {
-        if !rows.episode.is_candidate(node) {
-            return 0.0;
-        }
-        let degree = degrees[node as usize] as f32 * scale;
-        let d2 = rows.d2(node) as f32 * (scale * scale);
-        table.score_near(degree, d2, &mut hint)
-    };
-    nodes.map(score).collect()
 }
 
 /// Takes the picks that are candidates still when their turn comes.

@@ -1,0 +1,69 @@
+//! Scores that are kept from pick to pick, for states that follow their residual graph.
+
+use std::ops::Range;
+
+use shardgraph_graph::Graph;
+use shardgraph_layers::{RowProgram, ScoreTable};
+
+use crate::problem::ResidualGraph;
+use crate::residual::{LayerScores, PresentScores};
+use crate::select::TopD;
+use crate::{AdjacencyScale, Error, TrainedPolicy};
+
+/// Scores that a pick changes around itself alone: those of a state that [follows its residual graph](crate::problem::ProblemState::follows_residual).
+pub(crate) enum KeptScores {
+    /// In closed form.
+    Table(Box<PresentScores>),
+    /// Of more layers, on one rank.
+    Layers(Box<LayerScores>),
+}
+
+impl KeptScores {
+    /// In closed form, of a rank's own nodes.
+    pub(crate) fn of_table(graph: &Graph, own: Range<u32>) -> Self {
+        Self::Table(Box::new(PresentScores::new(graph, own)))
+    }
+
+    /// Of three or more layers of the default kinds; none of others, and on dense graphs.
+    pub(crate) fn of_layers(graph: &Graph, policy: &TrainedPolicy) -> Result<Option<Self>, Error> {
+        if !is_sparse(graph) {
+            return Ok(None);
+        }
+        let program = RowProgram::new(&policy.model, &policy.params)?;
+        Ok(program.map(|program| Self::Layers(Box::new(LayerScores::new(graph, program)))))
+    }
+
+    /// Counts what was removed since the last call.
+    pub(crate) fn update(&mut self, residual: &ResidualGraph) {
+        match self {
+            Self::Table(scores) => scores.update(residual),
+            Self::Layers(scores) => scores.update(residual),
+        }
+    }
+
+    /// Offers the best nodes; false where a score is no number. The closed form needs its table.
+    pub(crate) fn offer(
+        &mut self,
+        residual: &ResidualGraph,
+        table: Option<&ScoreTable>,
+        scale: AdjacencyScale,
+        top: &mut TopD,
+    ) -> Result<bool, Error> {
+        match self {
+            Self::Layers(scores) => scores.offer(residual, scale, top),
+            Self::Table(scores) => {
+                let none = || Error::internal("scores in closed form without a table");
+                scores.offer(residual, table.ok_or_else(none)?, scale, top);
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Whether a pick leaves most rows of three or more layers as they are: those two steps away are fewer than all. Else a pass over all rows has the faster
+/// product.
+fn is_sparse(graph: &Graph) -> bool {
+    let n_ends = 2 * u128::from(graph.n_edges());
+    let n_nodes = u128::from(graph.n_nodes());
+    n_ends * n_ends <= n_nodes * n_nodes * n_nodes
+}
