@@ -34,6 +34,7 @@ const TABLE: [(&str, Measurement); 42] = [
     ("regal/stg", regal::stg),
     ("regal/tune", regal::tune),
     ("rgcn/epochs", rgcn::epochs),
+    ("rgcn/links", rgcn::links),
     ("rgcn/partitions", rgcn::partitions),
     ("rlgraph/act", rlgraph::act),
     ("rlgraph/build", rlgraph::build),

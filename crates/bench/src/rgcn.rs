@@ -1,4 +1,7 @@
-//! Tables and figures of R-GCN over devices: epochs by setting, and what each way of cutting costs.
+//! Tables and figures of R-GCN over devices: epochs by setting, what each way of cutting costs, and
+//! ranks of links by model.
+
+mod links;
 
 use std::path::Path;
 
@@ -13,6 +16,8 @@ use crate::paths;
 use crate::process;
 use crate::python::NONE;
 use crate::report::{Failure, Report};
+
+pub(crate) use links::links;
 
 /// Layers of PyG, DGL and plain PyTorch, for `--peer-python`.
 const SCRIPT: &str = "rgcn_layers.py";

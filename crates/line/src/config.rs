@@ -150,6 +150,29 @@ impl FromStr for Optimiser {
     }
 }
 
+/// Loss of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loss {
+    /// Skip-gram with negative sampling, as LINE has it: an edge and its negatives, each for
+    /// itself.
+    Sgns,
+    /// The cross entropy of an edge's target among negatives that a chunk of edges shares.
+    Softmax,
+}
+
+impl FromStr for Loss {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Loss, Error> {
+        match text {
+            "sgns" => Ok(Loss::Sgns),
+            "softmax" => Ok(Loss::Softmax),
+            _ => Err(Error::setting("loss", text, "sgns or softmax")),
+        }
+    }
+}
+
 /// Settings under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -179,19 +202,24 @@ impl FromStr for Preset {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// Loss of a sample; default sgns. [`Config::softmax`] has the settings of the other one.
+    pub loss: Loss,
     /// Proximity that is trained; default both.
     pub order: Order,
     /// Columns of each order's table; default 128.
     pub dim: usize,
     /// Passes of as many samples as there are edges; default 10.
     pub epochs: u32,
-    /// Negatives of a sample, up to 31; default 5.
+    /// Negatives of a sample, up to 31; default 5. With the softmax loss uniform ones of a chunk,
+    /// up to 1024; default 64.
     pub negatives: u32,
     /// Consecutive samples that share their negatives, a power of two; default 1, as in LINE.
-    /// Fewer do in small parts: [`Config::shared_negatives_in`].
+    /// Fewer do in small parts: [`Config::shared_negatives_in`]. With the softmax loss the edges of
+    /// a chunk, whose targets are negatives of one another; default 64.
     pub shared_negatives: u32,
     /// Learning rate at the start; it falls in a line to a ten-thousandth of that. Default:
-    /// 1.5 / epochs, within 0.025 to 0.3, and 0.05 for Adagrad.
+    /// 1.5 / epochs, within 0.025 to 0.3, and 0.05 for Adagrad. With the softmax loss it does not
+    /// fall; default 0.1.
     pub learning_rate: Option<f32>,
     /// Optimiser; default sgd.
     pub optimiser: Optimiser,
@@ -219,6 +247,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            loss: Loss::Sgns,
             order: Order::Both,
             dim: 128,
             epochs: 10,
@@ -254,15 +283,34 @@ impl Config {
         }
     }
 
+    /// The settings of the softmax loss: one table, Adagrad, chunks of 64 edges with 64 uniform
+    /// negatives, 5 epochs.
+    ///
+    /// # Source
+    /// Lerer et al., "PyTorch-BigGraph" (2019), whose chunks and uniform negatives are 50 each.
+    #[must_use]
+    pub fn softmax() -> Config {
+        Config {
+            loss: Loss::Softmax,
+            order: Order::First,
+            epochs: 5,
+            negatives: 64,
+            shared_negatives: 64,
+            optimiser: Optimiser::Adagrad,
+            ..Config::default()
+        }
+    }
+
     /// The learning rate at the start.
     ///
     /// # Source
     /// The default is a fit to measured AUC between 1 and 50 epochs, not theory.
     #[must_use]
     pub fn first_rate(&self) -> f32 {
-        let fitted = match self.optimiser {
-            Optimiser::Sgd => (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3),
-            Optimiser::Adagrad => 0.05,
+        let fitted = match (self.loss, self.optimiser) {
+            (Loss::Softmax, _) => 0.1,
+            (Loss::Sgns, Optimiser::Sgd) => (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3),
+            (Loss::Sgns, Optimiser::Adagrad) => 0.05,
         };
         self.learning_rate.unwrap_or(fitted)
     }
@@ -291,8 +339,12 @@ impl Config {
         if !(1..=65536).contains(&self.dim) {
             return Err(Error::setting("dim", self.dim, "1 to 65536 columns"));
         }
-        if self.negatives > 31 {
-            return Err(Error::setting("negatives", self.negatives, "at most 31"));
+        let (most, expected) = match self.loss {
+            Loss::Sgns => (31, "at most 31"),
+            Loss::Softmax => (1024, "at most 1024"),
+        };
+        if self.negatives > most {
+            return Err(Error::setting("negatives", self.negatives, expected));
         }
         if !self.shared_negatives.is_power_of_two() || self.shared_negatives > 1024 {
             return Err(Error::setting(
@@ -316,6 +368,9 @@ impl Config {
         if self.edges_in_flight == Some(0) {
             return Err(Error::setting("edges_in_flight", 0, "1 or more"));
         }
+        if self.loss == Loss::Softmax {
+            self.check_softmax()?;
+        }
         match self.learning_rate {
             Some(rate) if !(rate > 0.0 && rate <= 10.0) => Err(Error::setting(
                 "learning_rate",
@@ -323,6 +378,30 @@ impl Config {
                 "a number above 0, at most 10",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses settings that the softmax loss does not have.
+    fn check_softmax(&self) -> Result<(), Error> {
+        let refuse = |field: &str, given: &dyn fmt::Display, expected: &str| {
+            Err(Error::setting(field, given, expected))
+        };
+        if self.order != Order::First {
+            let given = if self.order == Order::Both { "both" } else { "2" };
+            return refuse("order", &given, "1 with the softmax loss, which has one table");
+        }
+        if self.optimiser != Optimiser::Adagrad {
+            return refuse("optimiser", &"sgd", "adagrad with the softmax loss");
+        }
+        if self.precision != Precision::Fp32 {
+            return refuse("precision", &"fp16", "fp32 with the softmax loss");
+        }
+        if let Some(mode) = self.mode.filter(|&mode| mode != Mode::Deterministic) {
+            return refuse("mode", &mode, "deterministic with the softmax loss");
+        }
+        match self.edges_in_flight {
+            Some(n) => refuse("edges_in_flight", &n, "none with the softmax loss"),
+            None => Ok(()),
         }
     }
 
@@ -363,6 +442,9 @@ impl Config {
     /// These settings with as many samples for each draw of negatives as a store's parts allow.
     #[must_use]
     pub fn sharing_in(&self, store: &Store) -> Config {
+        if self.loss == Loss::Softmax {
+            return self.clone();
+        }
         Config {
             shared_negatives: self.shared_negatives_in(store.partition().n_rows(0)),
             ..self.clone()

@@ -43,7 +43,7 @@ mod select;
 mod spectral;
 mod train;
 
-pub use config::{Config, Mode, Optimiser, Order, Precision, Preset};
+pub use config::{Config, Loss, Mode, Optimiser, Order, Precision, Preset};
 pub use disk_options::DiskOptions;
 pub use edges::{
     ImportOptions, ImportProgress, ImportStage, Imported, InputSummary, NodeLabels, Store,

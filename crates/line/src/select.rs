@@ -13,13 +13,15 @@ mod trials;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 
 use crate::embedding::eval::Auc;
 use crate::spectral::{SpectralConfig, spectral_embedding};
 use crate::train::train;
-use crate::{Config, Embedding, Error, NodeLabels, Order, Progress, Store, WorkTime};
+use crate::{
+    Config, Embedding, Error, Loss, NodeLabels, Optimiser, Order, Progress, Store, WorkTime,
+};
 use trials::Search;
 
 /// One table of an embedding, and how it is made.
@@ -35,6 +37,13 @@ pub enum Component {
         /// Learning rate at the start.
         learning_rate: f32,
     },
+    /// Trained by the softmax loss: [`Config::softmax`].
+    Softmax {
+        /// Passes over the edges.
+        epochs: u32,
+        /// Learning rate, which does not fall.
+        learning_rate: f32,
+    },
     /// Eigenvectors: [`spectral_embedding`].
     Spectral {
         /// What is added to each degree, in mean degrees.
@@ -48,6 +57,10 @@ impl fmt::Display for Component {
             Component::Spectral { regularisation } => {
                 write!(f, "spectral, regularisation {regularisation}")
             }
+            Component::Softmax {
+                epochs,
+                learning_rate,
+            } => write!(f, "softmax, {epochs} epochs at {learning_rate}"),
             Component::Line {
                 order,
                 epochs,
@@ -209,8 +222,10 @@ pub struct Line {
 
 impl Line {
     /// An estimator; of `config`, epochs and rate are chosen by [`Line::fit`], and which of its
-    /// orders are in the embedding. Where it has both orders and at most 256 columns, and the graph
-    /// neither directions nor weights, a spectral table is tried beside them.
+    /// orders are in the embedding. Where it has both orders, and the graph neither directions nor
+    /// weights, two other tables are tried beside them: a spectral one of up to 256 columns, and
+    /// for up to 4 M edges on the host one of the softmax loss. A `config` of the softmax loss has
+    /// its epochs chosen alone.
     #[must_use]
     pub fn new(config: Config) -> Line {
         Line {
@@ -292,13 +307,15 @@ impl Line {
     ) -> Result<Fitted, Error> {
         let graph = store.graph()?;
         let is_plain = !store.is_directed() && !store.is_weighted();
+        let tries_others = is_plain && self.config.order == Order::Both;
         let trainer = Trainer {
             config: &self.config,
             n_parts: store.n_parts(),
             device,
-            tries_spectral: is_plain
-                && self.config.order == Order::Both
-                && self.config.dim <= MAX_SPECTRAL_DIM,
+            tries_spectral: tries_others && self.config.dim <= MAX_SPECTRAL_DIM,
+            tries_softmax: tries_others
+                && device.kind() == DeviceKind::Host
+                && graph.n_edges() <= MAX_SOFTMAX_EDGES,
         };
         let selection = select(&graph, &trainer, &self.select, progress)?;
         let timer = Timer::wall();
@@ -330,12 +347,25 @@ impl Line {
 /// cube of their number.
 const MAX_SPECTRAL_DIM: usize = 256;
 
+/// Edges of a graph at most whose softmax table is tried: a sample takes about as long as ten of
+/// the other loss.
+const MAX_SOFTMAX_EDGES: u64 = 1 << 22;
+
 /// What all trials share.
 struct Trainer<'t> {
     config: &'t Config,
     n_parts: u32,
     device: &'t Device,
     tries_spectral: bool,
+    tries_softmax: bool,
+}
+
+/// A kind of table, of which the best trial counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Order(Order),
+    Softmax,
+    Spectral,
 }
 
 /// One table, and what it took.
@@ -379,13 +409,82 @@ impl Trainer<'_> {
                     learning_rate: Some(learning_rate),
                     ..self.config.clone()
                 };
-                let trained = train(store, &settings, self.device, progress)?;
-                Ok(Made {
-                    rows: trained.embedding,
-                    n_samples: trained.n_samples,
-                    work: trained.work,
+                self.trained(&settings, store, progress)
+            }
+            Component::Softmax {
+                epochs,
+                learning_rate,
+            } => {
+                let settings = Config {
+                    epochs,
+                    learning_rate: Some(learning_rate),
+                    ..self.softmax_config()
+                };
+                self.trained(&settings, store, progress)
+            }
+        }
+    }
+
+    fn trained(
+        &self,
+        settings: &Config,
+        store: &Store,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Made, Error> {
+        let trained = train(store, settings, self.device, progress)?;
+        Ok(Made {
+            rows: trained.embedding,
+            n_samples: trained.n_samples,
+            work: trained.work,
+        })
+    }
+
+    /// The settings of softmax tables: the user's, or beside the orders the usual ones.
+    fn softmax_config(&self) -> Config {
+        if self.config.loss == Loss::Softmax {
+            return self.config.clone();
+        }
+        let Config {
+            dim, threads, seed, ..
+        } = *self.config;
+        Config {
+            dim,
+            threads,
+            seed,
+            ..Config::softmax()
+        }
+    }
+
+    /// The kinds of tables whose epochs are chosen, in the order in which they are tried.
+    fn climbing(&self) -> Vec<Family> {
+        if self.config.loss == Loss::Softmax {
+            return vec![Family::Softmax];
+        }
+        let orders = self.config.order.each().iter().rev();
+        let orders = orders.map(|&number| Family::Order(Order::one(number)));
+        let softmax = self.tries_softmax.then_some(Family::Softmax);
+        orders.chain(softmax).collect()
+    }
+
+    /// A table that is trained for some epochs at its usual rate, or at the user's.
+    fn component(&self, family: Family, epochs: u32) -> Option<Component> {
+        match family {
+            Family::Order(order) => {
+                let usual = match self.config.optimiser {
+                    Optimiser::Sgd => 0.15,
+                    Optimiser::Adagrad => 0.05,
+                };
+                Some(Component::Line {
+                    order,
+                    epochs,
+                    learning_rate: self.config.learning_rate.unwrap_or(usual),
                 })
             }
+            Family::Softmax => Some(Component::Softmax {
+                epochs,
+                learning_rate: self.softmax_config().first_rate(),
+            }),
+            Family::Spectral => None,
         }
     }
 
@@ -405,10 +504,10 @@ impl Trainer<'_> {
 
 /// Chooses orders, epochs and rates by edges that are held back.
 ///
-/// The epochs of each order double while the held-back edges are told apart better; an order that
-/// is far behind the other is left. Then the best tables are put side by side, if that is better
-/// still. A graph with too few edges
-/// to hold any back gets the settings as they are, with `most_epochs`.
+/// The epochs of each kind of table double while the held-back edges are told apart better; a kind
+/// that is far behind another is left. Then the best tables are put side by side, if that is better
+/// still. A graph with too few edges to hold any back gets the settings as they are, with
+/// `most_epochs`.
 fn select(
     graph: &Graph,
     trainer: &Trainer<'_>,
@@ -418,27 +517,9 @@ fn select(
     check(select)?;
     let timer = Timer::wall();
     let config = trainer.config;
-    let orders: Vec<Order> = config
-        .order
-        .each()
-        .iter()
-        .rev()
-        .copied()
-        .map(Order::one)
-        .collect();
     let Some(sample) = trials::hold_back(graph, select, config.seed)? else {
-        let epochs = select.most_epochs;
-        let settings = Config {
-            epochs,
-            ..config.clone()
-        };
-        let component = |order| Component::Line {
-            order,
-            epochs,
-            learning_rate: settings.first_rate(),
-        };
         return Ok(Selection {
-            components: orders.into_iter().map(component).collect(),
+            components: without_choice(trainer, select.most_epochs),
             auc: None,
             baselines: None,
             held_back_edges: 0,
@@ -451,9 +532,31 @@ fn select(
     if trainer.tries_spectral {
         search.try_spectral(&timer, progress)?;
     }
-    search.climb(&orders, &timer, progress)?;
+    search.climb(&trainer.climbing(), &timer, progress)?;
     search.join(&timer)?;
     Ok(search.finish(timer.elapsed_s()))
+}
+
+/// The tables of a graph that has too few edges to hold any back.
+fn without_choice(trainer: &Trainer<'_>, epochs: u32) -> Vec<Component> {
+    let settings = Config {
+        epochs,
+        ..trainer.config.clone()
+    };
+    let learning_rate = settings.first_rate();
+    if settings.loss == Loss::Softmax {
+        return vec![Component::Softmax {
+            epochs,
+            learning_rate,
+        }];
+    }
+    let orders = settings.order.each().iter().rev();
+    let component = |&number: &u32| Component::Line {
+        order: Order::one(number),
+        epochs,
+        learning_rate,
+    };
+    orders.map(component).collect()
 }
 
 fn check(select: &SelectConfig) -> Result<(), Error> {

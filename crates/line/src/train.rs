@@ -5,6 +5,7 @@
 //!   RunContext, OrderContext    graph, settings, device, streams
 //!   PartitionBuffer             rows of the parts in memory
 //!     `- DiskBacking            planned swaps -> IoWorker -> files of rows <- TableCheckpoint
+//!   softmax                     the other loss, in memory alone
 //!   a step: BucketScheduler (own rows) | shared_rows (atomic, hogwild) | pipeline (devices)
 //!     `- bucket_trainer         samples of a bucket -> kernels
 //! ```
@@ -27,6 +28,7 @@ mod row_files;
 mod rows;
 mod scalar;
 mod shared_rows;
+mod softmax;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -38,7 +40,7 @@ use std::path::Path;
 use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 
 use crate::schedule::Layout;
-use crate::{Config, DiskOptions, Embedding, Error, Mode, Optimiser, Precision, Store};
+use crate::{Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Precision, Store};
 use checkpoint::TableCheckpoint;
 use clock::Clock;
 use context::RunContext;
@@ -150,6 +152,9 @@ pub fn train(
 ) -> Result<Trained, Error> {
     check(config, device)?;
     check_memory(store, config, free_host_bytes())?;
+    if config.loss == Loss::Softmax {
+        return train_softmax(store, config, progress);
+    }
     let (timer, clock) = (Timer::start(device), Clock::default());
     let mut run = Run {
         context: RunContext {
@@ -177,6 +182,27 @@ pub fn train(
     Ok(Trained {
         embedding: Embedding::new(config.columns(), values, labels)?,
         n_samples: run.n_done,
+        seconds: timer.elapsed_s(),
+        work: clock.work_time(),
+    })
+}
+
+/// Trains by the softmax loss.
+fn train_softmax(
+    store: &Store,
+    config: &Config,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Trained, Error> {
+    if store.is_weighted() {
+        let expected = "sgns for edges with weights";
+        return Err(Error::setting("loss", "softmax", expected));
+    }
+    let (timer, clock) = (Timer::wall(), Clock::default());
+    let graph = store.graph()?;
+    let (values, n_samples) = softmax::train_rows(&graph, config, &clock, progress)?;
+    Ok(Trained {
+        embedding: Embedding::new(config.dim, values, store.labels()?.clone())?,
+        n_samples,
         seconds: timer.elapsed_s(),
         work: clock.work_time(),
     })
@@ -220,6 +246,7 @@ pub fn train_on_disk(
 ) -> Result<TrainedOnDisk, Error> {
     let options = disk.options;
     check(config, device)?;
+    check_on_disk(config)?;
     options.check()?;
     let (timer, clock) = (Timer::start(device), Clock::default());
     let context = RunContext {
@@ -262,11 +289,25 @@ pub fn train_on_disk(
     })
 }
 
+/// Refuses settings that tables on disk do not have.
+fn check_on_disk(config: &Config) -> Result<(), Error> {
+    match config.loss {
+        Loss::Sgns => Ok(()),
+        Loss::Softmax => {
+            let expected = "sgns with tables on disk (`--work`)";
+            Err(Error::setting("loss", "softmax", expected))
+        }
+    }
+}
+
 /// Refuses settings that make no sense, or that the device lacks.
 fn check(config: &Config, device: &Device) -> Result<(), Error> {
     config.check()?;
     if device.kind() == DeviceKind::Host {
         return check_host(config);
+    }
+    if config.loss == Loss::Softmax {
+        return Err(Error::setting("loss", "softmax", "sgns on a device"));
     }
     if let Some(most) = config
         .edges_in_flight

@@ -85,7 +85,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "line",
-        &["graph", "metrics", "plot", "device", "collectives"],
+        &["graph", "metrics", "plot", "device", "ops", "collectives"],
     ),
     (
         "rgcn",

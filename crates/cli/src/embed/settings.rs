@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
+use serde::Deserialize as _;
 use shardgraph_device::{Device, DeviceKind};
-use shardgraph_line::{Config, Mode, Optimiser, Order, Precision, Preset, SelectConfig};
+use shardgraph_line::{Config, Loss, Mode, Optimiser, Order, Precision, Preset, SelectConfig};
 
 use crate::duration;
 use crate::exit::BadInput;
@@ -15,6 +16,10 @@ use crate::settings_file::{SettingsFile, checked};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct SettingsArgs {
+    /// Loss of a sample: sgns as LINE has it, or softmax against negatives that edges share (one table, on the host,
+    /// in memory); the default preset tries both [default: sgns]
+    #[arg(long, value_name = "sgns|softmax")]
+    loss: Option<Loss>,
     /// First-order proximity, second-order, or both side by side; the default preset chooses among those named [default: both]
     #[arg(long, value_name = "1|2|both")]
     order: Option<Order>,
@@ -22,17 +27,17 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
     /// Passes over the training data: as many samples as there are edges in each; the default preset takes at most as
-    /// many [default: 100; 10 with another preset]
+    /// many [default: 100; 10 with another preset, 5 of softmax]
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
-    /// Negative samples for each positive one: at most 31 [default: 5]
+    /// Negative samples for each positive one: at most 31, of softmax uniform ones of a chunk [default: 5; 64 of softmax]
     #[arg(long, value_name = "N")]
     negatives: Option<u32>,
-    /// Consecutive samples that share their negatives: a power of two [default: 1]
+    /// Consecutive samples that share their negatives: a power of two [default: 1; 64 of softmax]
     #[arg(long, value_name = "N")]
     shared_negatives: Option<u32>,
     /// Learning rate: at the start; it falls linearly [default: 1.5 / epochs, within 0.025 to 0.3; 0.05 for
-    /// adagrad]
+    /// adagrad; 0.1 of softmax]
     #[arg(long, value_name = "RATE")]
     learning_rate: Option<f32>,
     /// Optimiser: sgd, or adagrad (each row has its own rate) [default: sgd]
@@ -98,16 +103,39 @@ impl SettingsArgs {
                 return Err(BadInput(message).into());
             }
         }
+        let file = self.config.as_deref().map(SettingsFile::read).transpose()?;
         let base = Config {
             threads: available_parallelism().map_or(1, |n| usize::from(n).min(1024)),
-            ..Config::preset(self.preset)
+            ..self.base(file.as_ref())?
         };
-        let file = self.config.as_deref().map(SettingsFile::read).transpose()?;
         let make = |file: Option<&SettingsFile>| match file {
             None => Ok(self.under_flags(base.clone(), seed)),
             Some(file) => Ok(self.under_flags(over(&base, file)?, seed)),
         };
         checked(file.as_ref(), make, Config::check)
+    }
+
+    /// The settings that hold where neither file nor flag says otherwise: the preset's, or those of
+    /// the softmax loss.
+    fn base(&self, file: Option<&SettingsFile>) -> Result<Config, BadInput> {
+        let of_preset = Config::preset(self.preset);
+        let in_file = file.and_then(|file| Some((file, file.get("loss")?)));
+        let loss = match (self.loss, in_file) {
+            (Some(loss), _) => loss,
+            (None, Some((file, value))) => {
+                Loss::deserialize(value).map_err(|why| file.wrong("loss", &why))?
+            }
+            (None, None) => of_preset.loss,
+        };
+        let softmax = Config::softmax();
+        Ok(match (loss, self.preset) {
+            (Loss::Sgns, _) => of_preset,
+            (Loss::Softmax, Preset::Default) => Config {
+                epochs: of_preset.epochs,
+                ..softmax
+            },
+            (Loss::Softmax, _) => softmax,
+        })
     }
 
     /// These flags for a run that cannot choose: the default preset becomes that of LINE.
@@ -137,6 +165,7 @@ impl SettingsArgs {
     /// Settings under the flags'.
     fn under_flags(&self, base: Config, seed: u64) -> Config {
         Config {
+            loss: self.loss.unwrap_or(base.loss),
             order: self.order.unwrap_or(base.order),
             dim: self.dim.unwrap_or(base.dim),
             epochs: self.epochs.unwrap_or(base.epochs),

@@ -48,6 +48,9 @@ pub(crate) struct LinkArgs {
     /// Model below the decoder: none (vectors of nodes and relations alone), or rgcn (the paper's, which ranks worse) [default: none]
     #[arg(long, value_name = "none|rgcn", hide_possible_values = true)]
     encoder: Option<EncoderKind>,
+    /// Leave the encoder at its random start and learn the relations' vectors alone: a baseline
+    #[arg(long)]
+    freeze_encoder: bool,
     /// Dimensions of an embedding: of a node, as the decoder reads it [default: 400; 200 with sampled losses]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
@@ -107,6 +110,7 @@ impl LinkArgs {
             || self.patience.is_some()
             || self.decoder.is_some()
             || self.encoder.is_some()
+            || self.freeze_encoder
             || self.reciprocal
             || self.n3.is_some()
     }
@@ -134,6 +138,7 @@ impl LinkArgs {
         }
         let config = LinkConfig {
             encode: base.encode,
+            freeze_encoder: self.freeze_encoder,
             decoder: self.decoder.unwrap_or(base.decoder),
             reciprocal: self.reciprocal || base.reciprocal,
             n3: self.n3.unwrap_or(base.n3),

@@ -122,6 +122,12 @@ fn a_spectral_table_and_baselines_stand_beside_the_orders() {
         let wins = other.uniform > auc.uniform || other.degree_matched > auc.degree_matched;
         assert_eq!(better.contains(&name), wins, "{name}");
     }
+    let softmax: Vec<&Trial> = selection
+        .trials
+        .iter()
+        .filter(|trial| matches!(trial.components[..], [Component::Softmax { .. }]))
+        .collect();
+    assert!(softmax.len() > 1 && softmax[0].score() > 0.6, "{softmax:?}");
     let of_one_order = Config {
         order: Order::Second,
         dim: 4,
@@ -129,8 +135,30 @@ fn a_spectral_table_and_baselines_stand_beside_the_orders() {
     };
     let selection = Line::new(of_one_order).fit(&graph).unwrap().selection;
     let mut trials = selection.trials.iter();
-    let is_spectral = |component: &Component| matches!(component, Component::Spectral { .. });
-    assert!(!trials.any(|trial| trial.components.iter().any(is_spectral)));
+    let is_order = |component: &Component| matches!(component, Component::Line { .. });
+    assert!(trials.all(|trial| trial.components.iter().all(is_order)));
+}
+
+/// The loss that the user names is tried alone, and what is chosen is trained on all edges.
+#[test]
+fn a_softmax_table_has_its_epochs_chosen() {
+    let graph = blocks(5, 600, 3);
+    let config = Config {
+        dim: 4,
+        ..Config::softmax()
+    };
+    let fitted = Line::new(config.clone()).fit(&graph).unwrap();
+    let is_softmax = |component: &Component| matches!(component, Component::Softmax { .. });
+    let mut trials = fitted.selection.trials.iter();
+    assert!(trials.all(|trial| trial.components.iter().all(is_softmax)));
+    let [Component::Softmax { epochs, .. }] = fitted.selection.components[..] else {
+        panic!("{:?}", fitted.selection);
+    };
+    let edges: Vec<(u32, u32)> = graph.edges().collect();
+    let store = Store::from_edges(100, &edges, 4, NodeLabels::numbers(100)).unwrap();
+    let config = Config { epochs, ..config };
+    let trained = train(&store, &config, &Device::host(), &mut |_| {}).unwrap();
+    assert_eq!(fitted.embedding, trained.embedding);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_random::KeyedRng;
 
-use super::{Baselines, Component, SelectConfig, Selection, Trainer, Trial};
+use super::{Baselines, Component, Family, SelectConfig, Selection, Trainer, Trial};
 use crate::embedding::eval::{Judge, Split, adamic_adar, common_neighbors, degree_product, split};
-use crate::{Config, Embedding, Error, Optimiser, Order, Progress};
+use crate::{Embedding, Error, Progress};
 
 /// Fewest edges that can decide anything.
 const FEWEST: u64 = 20;
@@ -14,7 +14,7 @@ const FEWEST: u64 = 20;
 const L2: f64 = 1e-4;
 /// Better by less than this is no better: a wider table must be worth its columns.
 const WORTH: f64 = 0.002;
-/// An order whose score is so much below the other's, after as many epochs, climbs no further.
+/// A kind of table whose score is so much below another's climbs no further.
 const BEHIND: f64 = 0.03;
 /// Share of the time limit that trials may take; the rest is for the final training.
 const TRIAL_SHARE: f64 = 0.6;
@@ -37,34 +37,30 @@ pub(super) fn hold_back(
     Ok(Some(sample))
 }
 
-/// Settings to try: epochs double at one rate, so the sum of an edge's rates doubles too. More
-/// epochs, from 5 on, only add trials.
-fn ladder(order: Order, most_epochs: u32, config: &Config) -> Vec<Component> {
-    let usual = match config.optimiser {
-        Optimiser::Sgd => 0.15,
-        Optimiser::Adagrad => 0.05,
+/// Epochs to try: they double at one rate, so the sum of an edge's rates doubles too. More epochs,
+/// from the first number on, only add trials.
+fn ladder(family: Family, most_epochs: u32) -> Vec<u32> {
+    let first = match family {
+        Family::Softmax => 2,
+        Family::Order(_) | Family::Spectral => 5,
     };
-    let component = |epochs| Component::Line {
-        order,
-        epochs,
-        learning_rate: config.learning_rate.unwrap_or(usual),
-    };
-    let first = most_epochs.min(5);
+    let first = most_epochs.min(first);
     let doubling = std::iter::successors(Some(first), |&epochs| epochs.checked_mul(2));
-    let rungs = doubling.take_while(|&epochs| epochs <= most_epochs);
-    rungs.map(component).collect()
+    doubling
+        .take_while(|&epochs| epochs <= most_epochs)
+        .collect()
 }
 
-/// The best trial of an order, or the spectral one, with its rows.
+/// The best trial of a kind of table, with its rows.
 struct Best {
-    order: Option<Order>,
+    family: Family,
     trial: usize,
     rows: Embedding,
 }
 
-/// An order whose epochs double.
+/// A kind of table whose epochs double.
 struct Climber {
-    order: Order,
+    family: Family,
     /// Of its last trial.
     score: f64,
     /// Of its last trial; 0 before the first.
@@ -72,9 +68,9 @@ struct Climber {
 }
 
 impl Climber {
-    fn new(order: Order) -> Climber {
+    fn new(family: Family) -> Climber {
         Climber {
-            order,
+            family,
             score: 0.0,
             seconds: 0.0,
         }
@@ -84,7 +80,7 @@ impl Climber {
 /// What came of a trial.
 struct Attempt {
     score: f64,
-    /// Over the best trial of the order so far; infinite for the first.
+    /// Over the best trial of its kind so far; infinite for the first.
     gain: f64,
     seconds: f64,
 }
@@ -97,7 +93,7 @@ pub(super) struct Search<'s> {
     select: &'s SelectConfig,
     n_held_back: usize,
     trials: Vec<Trial>,
-    /// One for each order that was tried, and the spectral one.
+    /// One for each kind of table that was tried.
     best: Vec<Best>,
     /// The trial that is chosen.
     chosen: usize,
@@ -138,36 +134,38 @@ impl<'s> Search<'s> {
                 break;
             }
             let component = Component::Spectral { regularisation };
-            self.attempt(None, component, timer, progress)?;
+            self.attempt(Family::Spectral, component, timer, progress)?;
         }
         Ok(())
     }
 
-    /// Doubles the epochs of all orders side by side, of each one while its score rises by
+    /// Doubles the epochs of all kinds of tables side by side, of each one while its score rises by
     /// [`WORTH`] and is not [`BEHIND`].
     pub(super) fn climb(
         &mut self,
-        orders: &[Order],
+        families: &[Family],
         timer: &Timer,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
-        let mut climbing: Vec<Climber> = orders.iter().copied().map(Climber::new).collect();
-        let n_rungs = orders.first().map_or(0, |&order| {
-            ladder(order, self.select.most_epochs, self.trainer.config).len()
-        });
-        for rung in 0..n_rungs {
+        let mut climbing: Vec<Climber> = families.iter().copied().map(Climber::new).collect();
+        for rung in 0.. {
             let mut rising = Vec::new();
             for climber in climbing {
+                let family = climber.family;
+                let rungs = ladder(family, self.select.most_epochs);
+                let epochs = rungs.get(rung).copied();
+                let component = epochs.and_then(|n| self.trainer.component(family, n));
+                let Some(component) = component else {
+                    continue;
+                };
                 if !self.has_time(timer, 2.0 * climber.seconds) {
                     self.is_cut_short = true;
                     continue;
                 }
-                let order = climber.order;
-                let rungs = ladder(order, self.select.most_epochs, self.trainer.config);
-                let attempt = self.attempt(Some(order), rungs[rung], timer, progress)?;
+                let attempt = self.attempt(family, component, timer, progress)?;
                 if attempt.gain >= WORTH {
                     rising.push(Climber {
-                        order,
+                        family,
                         score: attempt.score,
                         seconds: attempt.seconds,
                     });
@@ -176,6 +174,9 @@ impl<'s> Search<'s> {
             let scores = rising.iter().map(|climber| climber.score);
             let best = scores.fold(f64::NEG_INFINITY, f64::max);
             rising.retain(|climber| climber.score >= best - BEHIND);
+            if rising.is_empty() {
+                break;
+            }
             climbing = rising;
         }
         Ok(())
@@ -184,7 +185,7 @@ impl<'s> Search<'s> {
     /// Makes a table of the known edges and judges it.
     fn attempt(
         &mut self,
-        order: Option<Order>,
+        family: Family,
         component: Component,
         timer: &Timer,
         progress: &mut dyn FnMut(Progress),
@@ -197,16 +198,16 @@ impl<'s> Search<'s> {
         if score > self.trials[self.chosen].score() {
             self.chosen = trial;
         }
-        let earlier = self.best.iter_mut().find(|best| best.order == order);
+        let earlier = self.best.iter_mut().find(|best| best.family == family);
         let gain = match earlier {
             None => {
-                self.best.push(Best { order, trial, rows });
+                self.best.push(Best { family, trial, rows });
                 f64::INFINITY
             }
             Some(best) => {
                 let gain = score - self.trials[best.trial].score();
                 if gain > 0.0 {
-                    *best = Best { order, trial, rows };
+                    *best = Best { family, trial, rows };
                 }
                 gain
             }

@@ -343,11 +343,12 @@ pub fn has_unfinished_run(folder: &Path) -> bool {
 /// Refuses a folder that a run with these settings cannot have, before the graph is read.
 ///
 /// Another process trains there, another run was interrupted there, or files lie there that look
-/// like a run's.
+/// like a run's. The softmax loss has no tables on disk.
 ///
 /// # Errors
-/// As [`crate::train_on_disk`]: [`Error::Checkpoint`] or [`Error::Io`].
+/// As [`crate::train_on_disk`]: [`Error::Setting`], [`Error::Checkpoint`] or [`Error::Io`].
 pub fn check_work_folder(folder: &Path, config: &Config) -> Result<(), Error> {
+    super::check_on_disk(config)?;
     if !folder.exists() {
         return Ok(());
     }

@@ -52,6 +52,9 @@ pub struct LinkConfig {
     /// False: the decoder's vectors of nodes are parameters themselves, and no message goes. With
     /// k-vs-all the encoder's dropout is then that of a question's numbers.
     pub encode: bool,
+    /// True: the encoder keeps its random parameters, and the relations' vectors alone are learnt.
+    /// A baseline: what the encoder's structure is worth without its training.
+    pub freeze_encoder: bool,
     /// The score of a triple.
     pub decoder: LinkDecoder,
     /// True: heads are asked for by a vector of the inverse relation, so that each triple is two
@@ -168,6 +171,7 @@ impl LinkConfig {
                 ..Config::default()
             },
             encode: true,
+            freeze_encoder: false,
             decoder: LinkDecoder::DistMult,
             reciprocal: false,
             n3: 0.0,
@@ -272,6 +276,10 @@ impl LinkConfig {
                 format!("{:?}", encoder.hidden),
                 expected,
             ));
+        }
+        if self.freeze_encoder && !self.encode {
+            let expected = "false without an encoder";
+            return Err(Error::config("freeze_encoder", true, expected));
         }
         if encoder.embedding == 0 {
             let expected = "1 or more: links are predicted from vectors of nodes";

@@ -152,6 +152,9 @@ impl LinkTrainer<'_> {
         let rule = Rule::new(&self.config.encoder, n_steps);
         let clip = self.config.clip;
         let factor = match &mut self.nodes {
+            NodeVectors::Encoded(_) if self.config.freeze_encoder => {
+                factor_of_clip(clip, squares(&relations))
+            }
             NodeVectors::Encoded(encoder) => {
                 let network = &mut encoder.network;
                 let mut gradients = network.gradients(ranks, units, n_steps)?;

@@ -83,6 +83,46 @@ fn a_model_learns_what_is_there_to_learn() {
     }
 }
 
+/// The hash of all parameters after a run, and the encoder's tensors.
+fn parameters(config: &LinkConfig) -> (u64, Vec<(String, Vec<f32>)>) {
+    let data = two_kinds(20);
+    let folder = tempfile::tempdir().unwrap();
+    let options = LinkOptions {
+        folder: Some(folder.path().into()),
+        ..LinkOptions::default()
+    };
+    let outcome = run(&data, config, &options);
+    let state = SavedLinks::read(&data, folder.path()).unwrap().state;
+    let tensors = state.encoder.tensors();
+    let tensors = tensors.map(|(name, values)| (name.to_owned(), values.to_vec()));
+    (outcome.params_hash, tensors.collect())
+}
+
+#[test]
+fn a_frozen_encoder_keeps_its_parameters_and_relations_learn() {
+    let mut config = LinkConfig {
+        freeze_encoder: true,
+        ..small()
+    };
+    let (hash, frozen) = parameters(&config);
+    config.encoder.epochs = 1;
+    let (earlier_hash, earlier) = parameters(&config);
+    assert!(frozen == earlier);
+    assert_ne!(hash, earlier_hash);
+    let (_, trained) = parameters(&small());
+    assert!(frozen != trained);
+}
+
+#[test]
+fn a_frozen_encoder_needs_an_encoder() {
+    let config = LinkConfig {
+        freeze_encoder: true,
+        ..LinkConfig::sampled()
+    };
+    let message = config.check().unwrap_err().to_string();
+    assert!(message.starts_with("freeze_encoder = true"), "{message}");
+}
+
 #[test]
 fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
     let data = two_kinds(20);
