@@ -387,8 +387,16 @@ impl Config {
             Err(Error::setting(field, given, expected))
         };
         if self.order != Order::First {
-            let given = if self.order == Order::Both { "both" } else { "2" };
-            return refuse("order", &given, "1 with the softmax loss, which has one table");
+            let given = if self.order == Order::Both {
+                "both"
+            } else {
+                "2"
+            };
+            return refuse(
+                "order",
+                &given,
+                "1 with the softmax loss, which has one table",
+            );
         }
         if self.optimiser != Optimiser::Adagrad {
             return refuse("optimiser", &"sgd", "adagrad with the softmax loss");

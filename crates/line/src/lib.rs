@@ -53,7 +53,7 @@ pub use embedding::{Embedding, Neighbor, eval, formats, nodes};
 pub use error::Error;
 pub use schedule::Schedule;
 pub use select::{Baselines, Component, Fitted, Line, SelectConfig, Selection, Trial};
-pub use spectral::{SpectralConfig, spectral_embedding};
+pub use spectral::{SpectralConfig, SpectralMatrix, spectral_embedding};
 pub use train::{
     DiskRun, DiskUse, Progress, Trained, TrainedOnDisk, WorkFolderLock, WorkTime,
     check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk,

@@ -391,6 +391,7 @@ impl Trainer<'_> {
                     regularisation,
                     seed: self.config.seed,
                     threads: self.config.threads,
+                    ..SpectralConfig::default()
                 };
                 Ok(Made {
                     rows: spectral_embedding(graph, &config)?,

@@ -5,6 +5,7 @@
 //! eigenvectors of largest absolute eigenvalue are found by orthogonal iteration on a few more
 //! columns than are wanted, and a Rayleigh-Ritz step. The first of a connected graph is the root of
 //! the degrees, so products of columns know the degree product; later ones know the communities.
+//! The adjacency matrix itself and the logarithms of NetMF are factorised in the same way.
 
 mod jacobi;
 #[cfg(test)]
@@ -30,12 +31,31 @@ const MAX_SUMS: usize = 64;
 /// A column of less than this share of its length before orthogonalisation is none.
 const DEPENDENT: f64 = 1e-5;
 
-/// Columns, regularisation and the rest of [`spectral_embedding`].
+/// Matrix whose eigenvectors are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpectralMatrix {
+    /// The normalised adjacency matrix `D^-1/2 A D^-1/2`; columns have mean square 1.
+    Normalised,
+    /// The adjacency matrix: a truncated singular value decomposition, each column times the root
+    /// of its singular value.
+    Adjacency,
+    /// NetMF with a window of 1 and one negative: the logarithm of `vol(A) / (d_u d_v)` for each
+    /// edge, at least 0, factorised as the adjacency matrix is. Order 2 of LINE approximates it.
+    ///
+    /// # Source
+    /// Qiu et al., "Network embedding as matrix factorization" (2018), theorem 1 and algorithm 3.
+    NetMf,
+}
+
+/// Matrix, columns and the rest of [`spectral_embedding`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpectralConfig {
+    /// The matrix; default normalised.
+    pub matrix: SpectralMatrix,
     /// Columns; default 128.
     pub dim: usize,
-    /// What is added to each degree, in mean degrees; default 0.
+    /// What is added to each degree, in mean degrees; default 0. The adjacency matrix has no use
+    /// for it.
     pub regularisation: f32,
     /// Seed of the first basis; default 1.
     pub seed: u64,
@@ -46,6 +66,7 @@ pub struct SpectralConfig {
 impl Default for SpectralConfig {
     fn default() -> SpectralConfig {
         SpectralConfig {
+            matrix: SpectralMatrix::Normalised,
             dim: 128,
             regularisation: 0.0,
             seed: 1,
@@ -54,11 +75,10 @@ impl Default for SpectralConfig {
     }
 }
 
-/// A row for each node: its entries of the eigenvectors of `D^-1/2 A D^-1/2` with the `dim` largest
-/// absolute eigenvalues, in that order.
+/// A row for each node: its entries of the eigenvectors of a [`SpectralMatrix`] with the `dim`
+/// largest absolute eigenvalues, in that order.
 ///
-/// Columns have mean square 1. Columns that the graph has no eigenvector for are 0, as are rows of
-/// nodes without an edge.
+/// Columns that the graph has no eigenvector for are 0, as are rows of nodes without an edge.
 ///
 /// ```
 /// use shardgraph_graph::builtin;
@@ -88,6 +108,7 @@ impl Default for SpectralConfig {
 /// the regularisation of Qin and Rohe, "Regularized spectral clustering" (2013).
 pub fn spectral_embedding(graph: &Graph, config: &SpectralConfig) -> Result<Embedding, Error> {
     let SpectralConfig {
+        matrix,
         dim,
         regularisation,
         seed,
@@ -110,11 +131,11 @@ pub fn spectral_embedding(graph: &Graph, config: &SpectralConfig) -> Result<Embe
     let mean_degree = 2.0 * graph.n_edges() as f64 / n as f64;
     let added = f64::from(regularisation) * mean_degree;
     let n_columns = (dim + OVERSAMPLING).min(n);
+    let scale = |v| scale(graph, v, added, matrix);
     let iteration = Iteration {
         graph,
-        scales: (0..graph.n_nodes())
-            .map(|v| scale(graph, v, added))
-            .collect(),
+        matrix,
+        scales: (0..graph.n_nodes()).map(scale).collect(),
         n_columns,
         pool: WorkerPool { n_threads: threads },
     };
@@ -140,14 +161,36 @@ pub fn spectral_embedding(graph: &Graph, config: &SpectralConfig) -> Result<Embe
     }
     let mut rows = iteration.turned(&basis, &turn, dim)?;
     normalise_columns(&mut rows, dim);
+    if matrix != SpectralMatrix::Normalised {
+        let roots = order
+            .iter()
+            .map(|&at| (eigen.values[at].abs() / n as f64).sqrt());
+        scale_columns(&mut rows, dim, roots);
+    }
     Embedding::new(dim, rows, NodeLabels::numbers(graph.n_nodes()))
 }
 
-/// One over the root of a degree with what is added to it.
-fn scale(graph: &Graph, node: u32, added: f64) -> f32 {
-    match graph.degree(node) {
-        0 => 0.0,
-        degree => (f64::from(degree) + added).sqrt().recip() as f32,
+/// The factor of a node in the entries of its edges, its degree with what is added to it.
+fn scale(graph: &Graph, node: u32, added: f64, matrix: SpectralMatrix) -> f32 {
+    let degree = match graph.degree(node) {
+        0 => return 0.0,
+        degree => f64::from(degree) + added,
+    };
+    let scale = match matrix {
+        SpectralMatrix::Normalised => degree.sqrt().recip(),
+        SpectralMatrix::Adjacency => 1.0,
+        SpectralMatrix::NetMf => (2.0 * graph.n_edges() as f64).sqrt() / degree,
+    };
+    scale as f32
+}
+
+/// Each column times its factor.
+fn scale_columns(rows: &mut [f32], dim: usize, factors: impl Iterator<Item = f64>) {
+    let factors: Vec<f32> = factors.map(|factor| factor as f32).collect();
+    for row in rows.chunks_exact_mut(dim) {
+        row.iter_mut()
+            .zip(&factors)
+            .for_each(|(x, factor)| *x *= factor);
     }
 }
 
@@ -172,6 +215,7 @@ fn normalise_columns(rows: &mut [f32], dim: usize) {
 /// What each step of the iteration needs. Matrices are row-major, a row for each node.
 struct Iteration<'g> {
     graph: &'g Graph,
+    matrix: SpectralMatrix,
     /// Of each node, [`scale`].
     scales: Vec<f32>,
     n_columns: usize,
@@ -179,19 +223,27 @@ struct Iteration<'g> {
 }
 
 impl Iteration<'_> {
-    /// The normalised adjacency matrix times `x`.
+    /// The entry of an edge.
+    fn entry(&self, node: usize, neighbor: usize) -> f32 {
+        let product = self.scales[node] * self.scales[neighbor];
+        match self.matrix {
+            SpectralMatrix::Normalised | SpectralMatrix::Adjacency => product,
+            SpectralMatrix::NetMf => product.max(1.0).ln(),
+        }
+    }
+
+    /// The matrix times `x`.
     fn multiply(&self, x: &[f32]) -> Result<Vec<f32>, Error> {
         let width = self.n_columns;
         self.each_row(width, |node, out| {
             for &neighbor in self.graph.neighbors(node as u32) {
                 let neighbor = neighbor as usize;
-                let factor = self.scales[neighbor];
+                let factor = self.entry(node, neighbor);
                 let row = &x[neighbor * width..][..width];
                 for (out, x) in out.iter_mut().zip(row) {
                     *out += factor * x;
                 }
             }
-            out.iter_mut().for_each(|out| *out *= self.scales[node]);
         })
     }
 

@@ -1,4 +1,4 @@
-//! NumPy's array files of two dimensions: little-endian f4 and f8 in C order.
+//! NumPy's array files: little-endian f4 and f8 of two dimensions in C order, and lists of texts.
 //!
 //! # Source
 //! NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays".
@@ -35,8 +35,7 @@ impl Matrix {
     /// # Errors
     /// [`Error::Npy`] for other element types and orders, other than two dimensions, and data of another length.
     pub fn from_bytes(bytes: &[u8]) -> Result<Matrix, Error> {
-        let (header, data) = split(bytes)
-            .ok_or_else(|| refused("no .npy file: expected NumPy's magic and a header"))?;
+        let (header, data) = split(bytes).ok_or_else(no_npy)?;
         let is_double = header.contains("'descr': '<f8'");
         if !(is_double || header.contains("'descr': '<f4'"))
             || !header.contains("'fortran_order': False")
@@ -78,8 +77,66 @@ impl Matrix {
 /// Header of a file of f32 numbers, version 1.0; the numbers follow row by row, in little-endian order.
 #[must_use]
 pub fn header(n_rows: usize, n_columns: usize) -> Vec<u8> {
-    let header =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}");
+    padded(&format!(
+        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}"
+    ))
+}
+
+/// Bytes of a file of texts: one dimension, each text as wide as the longest in UTF-32.
+///
+/// ```
+/// use shardgraph_storage::npy::{texts_from_bytes, texts_to_bytes};
+///
+/// let file = texts_to_bytes(["ann", "bö"]);
+/// assert_eq!(texts_from_bytes(&file)?, ["ann", "bö"]);
+/// # Ok::<(), shardgraph_storage::Error>(())
+/// ```
+#[must_use]
+pub fn texts_to_bytes<'t>(texts: impl IntoIterator<Item = &'t str> + Clone) -> Vec<u8> {
+    let widths = texts.clone().into_iter().map(|text| text.chars().count());
+    let (n_texts, width) = widths.fold((0, 1), |(n, most), width| (n + 1, width.max(most)));
+    let descr = format!("'descr': '<U{width}', 'fortran_order': False");
+    let mut bytes = padded(&format!("{{{descr}, 'shape': ({n_texts},), }}"));
+    bytes.reserve(n_texts * width * 4);
+    for text in texts {
+        let chars = text.chars().map(u32::from).chain(std::iter::repeat(0));
+        bytes.extend(chars.take(width).flat_map(u32::to_le_bytes));
+    }
+    bytes
+}
+
+/// Texts of a file of one dimension: those of NumPy's type `<U`, without the zeros at their ends.
+///
+/// # Errors
+/// [`Error::Npy`] for other element types, other than one dimension, data of another length, and
+/// what is no character.
+pub fn texts_from_bytes(bytes: &[u8]) -> Result<Vec<String>, Error> {
+    let (header, data) = split(bytes).ok_or_else(no_npy)?;
+    let wrong = |expected: &str| refused(format!("expected {expected}, found {}", header.trim()));
+    let width = header
+        .split_once("'descr': '<U")
+        .and_then(|(_, rest)| rest.split_once('\'')?.0.parse::<usize>().ok())
+        .filter(|&width| width > 0)
+        .ok_or_else(|| wrong("texts of type <U"))?;
+    let [n_texts] = shape(header).ok_or_else(|| wrong("a shape (texts,)"))?;
+    let n_bytes = width.checked_mul(4).and_then(|n| n.checked_mul(n_texts));
+    if n_bytes != Some(data.len()) {
+        let found = data.len();
+        return Err(refused(format!(
+            "{found} bytes for {n_texts} texts of {width}: cut short?"
+        )));
+    }
+    let text = |cells: &[u8]| {
+        let codes = cells.chunks_exact(4).map(u32::read_le);
+        let text: Option<String> = codes.map(char::from_u32).collect();
+        let text = text.ok_or_else(|| refused("a text has what is no character"))?;
+        Ok(text.trim_end_matches('\0').to_owned())
+    };
+    data.chunks_exact(4 * width).map(text).collect()
+}
+
+/// A header with what stands before and behind it.
+fn padded(header: &str) -> Vec<u8> {
     // Magic, version and length take 10 bytes, a newline ends the header, and the data begin at a multiple of 64.
     let padded = (10 + header.len() + 1).next_multiple_of(64) - 10;
     let mut bytes = MAGIC.to_vec();
@@ -93,6 +150,10 @@ fn refused(reason: impl Into<String>) -> Error {
     Error::Npy {
         reason: reason.into(),
     }
+}
+
+fn no_npy() -> Error {
+    refused("no .npy file: expected NumPy's magic and a header")
 }
 
 /// The header's text and the data behind it.
@@ -114,7 +175,7 @@ fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(header).ok()?, data))
 }
 
-fn shape(header: &str) -> Option<[usize; 2]> {
+fn shape<const N: usize>(header: &str) -> Option<[usize; N]> {
     let inside = header.split_once("'shape': (")?.1.split_once(')')?.0;
     let numbers: Vec<usize> = inside
         .split(',')

@@ -105,6 +105,7 @@ fn of_variant(
     let eval = EvalConfig {
         runs,
         parts,
+        factorised_edges: 0,
         ..EvalConfig::default()
     };
     Ok(evaluate(

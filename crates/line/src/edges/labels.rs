@@ -82,7 +82,7 @@ impl NodeLabels {
     }
 
     /// The labels in order.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         (0..self.len()).map(|v| self.get(v))
     }
 

@@ -5,8 +5,8 @@
 //! the products of columns (Hadamard) of the two rows is fitted to those edges and as many pairs
 //! that are no edges. Its AUC is taken on the held-out edges and as many other pairs. Uniform pairs
 //! are told apart by degree alone, so every AUC comes twice, the second time with pairs whose ends
-//! are drawn as those of edges are; and beside two scores that need no embedding: the product of
-//! the degrees, and Adamic and Adar's count of common neighbours.
+//! are drawn as those of edges are; and beside scores that need no embedding, such as the product of
+//! the degrees and Adamic and Adar's count of common neighbours, and factorised matrices.
 
 mod baseline;
 mod judge;
@@ -25,7 +25,10 @@ pub use baseline::{adamic_adar, common_neighbors, degree_product};
 pub(crate) use judge::Judge;
 pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
 
-use crate::{Config, Embedding, Error, Line, NodeLabels, Progress, Selection, Store, train};
+use crate::{
+    Config, Embedding, Error, Line, NodeLabels, Progress, Selection, SpectralConfig,
+    SpectralMatrix, Store, spectral_embedding, train,
+};
 
 /// How link prediction is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +45,8 @@ pub struct EvalConfig {
     pub l2: f64,
     /// Parts of the tables; by default [`Store::default_parts`].
     pub parts: Option<u32>,
+    /// Edges at most of a graph whose matrices are factorised as baselines; default 2^20.
+    pub factorised_edges: u64,
 }
 
 impl Default for EvalConfig {
@@ -52,6 +57,7 @@ impl Default for EvalConfig {
             fitted_edges: 60_000,
             l2: 1e-4,
             parts: None,
+            factorised_edges: 1 << 20,
         }
     }
 }
@@ -77,6 +83,8 @@ pub struct RunScore {
     pub common_neighbors: Auc,
     /// Of Adamic and Adar's score over those edges.
     pub adamic_adar: Auc,
+    /// Of factorised matrices of those edges; none where the graph has too many.
+    pub factorised: Option<Factorised>,
     /// Samples of the training.
     pub n_samples: u64,
     /// Seconds of the training.
@@ -85,6 +93,29 @@ pub struct RunScore {
     pub training_s: f64,
     /// Nodes that have no edge among those trained on; their rows are as they began.
     pub unseen_nodes: u32,
+}
+
+/// Rows of factorised matrices, as wide as the embedding and at most 256 columns, judged as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Factorised {
+    /// Eigenvectors of the normalised adjacency matrix.
+    pub spectral: Auc,
+    /// A truncated singular value decomposition of the adjacency matrix.
+    pub truncated_svd: Auc,
+    /// NetMF with a window of 1.
+    pub netmf: Auc,
+}
+
+impl Factorised {
+    /// Each baseline with its name.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, Auc); 3] {
+        [
+            ("spectral", self.spectral),
+            ("truncated SVD", self.truncated_svd),
+            ("NetMF, window 1", self.netmf),
+        ]
+    }
 }
 
 /// Splits, trains and scores, once for each run.
@@ -270,7 +301,12 @@ fn one_run(
     let known = Graph::from_edges(n_nodes, &split.train)?;
     let mut stream = KeyedRng::new(seed, "line pairs", 0);
     let judge = Judge::new(graph, &split, eval.fitted_edges, eval.l2, &mut stream)?;
+    let factorised = match known.n_edges() <= eval.factorised_edges {
+        true => Some(factorised(&known, &judge, made.embedding.dim(), seed)?),
+        false => None,
+    };
     Ok(RunScore {
+        factorised,
         embedding: judge.embedding(&made.embedding),
         degree_product: judge.score(&|u, v| degree_product(&known, u, v)),
         common_neighbors: judge.score(&|u, v| f64::from(common_neighbors(&known, u, v))),
@@ -281,3 +317,30 @@ fn one_run(
         unseen_nodes: (0..n_nodes).filter(|&v| known.degree(v) == 0).count() as u32,
     })
 }
+
+/// The factorised matrices of the known edges, judged.
+fn factorised(
+    known: &Graph,
+    judge: &Judge<'_>,
+    dim: usize,
+    seed: u64,
+) -> Result<Factorised, Error> {
+    let of = |matrix| {
+        let config = SpectralConfig {
+            matrix,
+            dim: dim.min(MAX_FACTORS),
+            seed,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            ..SpectralConfig::default()
+        };
+        Ok::<Auc, Error>(judge.embedding(&spectral_embedding(known, &config)?))
+    };
+    Ok(Factorised {
+        spectral: of(SpectralMatrix::Normalised)?,
+        truncated_svd: of(SpectralMatrix::Adjacency)?,
+        netmf: of(SpectralMatrix::NetMf)?,
+    })
+}
+
+/// Columns of a factorised matrix at most.
+const MAX_FACTORS: usize = 256;

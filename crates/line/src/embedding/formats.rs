@@ -1,10 +1,11 @@
-//! Embeddings in files: .npy, word2vec's text and binary forms, safetensors; labels are kept in all
+//! Embeddings in files: .npy, .npz, word2vec's text and binary forms, safetensors; labels are kept in all
 //! of them.
 //!
 //! A .npy file has no place for labels: they stand beside it in `NAME.npy.labels`, one a line.
 
 mod aside;
 mod npy;
+mod npz;
 mod tensors;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,8 @@ const LABEL_BYTES_PER_BYTE: u64 = 64;
 pub enum FileFormat {
     /// NumPy's array, with labels in a file beside it.
     Npy,
+    /// NumPy's archive: an array `embedding`, and an array `labels` of texts.
+    Npz,
     /// A line `n dim`, then a line for each node: its label and its numbers.
     Word2vecText,
     /// The same with numbers as little-endian f32.
@@ -48,11 +51,12 @@ impl FromStr for FileFormat {
     fn from_str(text: &str) -> Result<FileFormat, Error> {
         match text {
             "npy" => Ok(FileFormat::Npy),
+            "npz" => Ok(FileFormat::Npz),
             "word2vec-text" => Ok(FileFormat::Word2vecText),
             "word2vec-binary" => Ok(FileFormat::Word2vecBinary),
             "safetensors" => Ok(FileFormat::Safetensors),
             _ => {
-                let expected = "npy, word2vec-text, word2vec-binary or safetensors";
+                let expected = "npy, npz, word2vec-text, word2vec-binary or safetensors";
                 Err(Error::setting("output_format", text, expected))
             }
         }
@@ -60,11 +64,12 @@ impl FromStr for FileFormat {
 }
 
 impl FileFormat {
-    /// By extension: .npy, .bin, .safetensors, and word2vec's text for all others.
+    /// By extension: .npy, .npz, .bin, .safetensors, and word2vec's text for all others.
     #[must_use]
     pub fn from_path(path: &Path) -> FileFormat {
         match path.extension().and_then(OsStr::to_str) {
             Some("npy") => FileFormat::Npy,
+            Some("npz") => FileFormat::Npz,
             Some("bin") => FileFormat::Word2vecBinary,
             Some("safetensors") => FileFormat::Safetensors,
             _ => FileFormat::Word2vecText,
@@ -95,6 +100,7 @@ pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> 
     check_labels(path, embedding.labels(), Some(format))?;
     let rows = stage(path, |out| match format {
         FileFormat::Npy => npy::write(out, embedding),
+        FileFormat::Npz => npz::write(out, embedding),
         FileFormat::Word2vecText => word2vec::write_text(out, embedding),
         FileFormat::Word2vecBinary => word2vec::write_binary(out, embedding),
         FileFormat::Safetensors => tensors::write(out, embedding),
@@ -136,7 +142,7 @@ pub fn check_labels(
         None => Ok(()),
         Some(label) => {
             let what = format_args!(
-                "the label `{label}` has a blank, which ends a label there: take npy or safetensors"
+                "the label `{label}` has a blank, which ends a label there: take npy, npz or safetensors"
             );
             Err(Error::file(path, what))
         }
@@ -155,6 +161,7 @@ pub fn read(path: &Path, format: Option<FileFormat>) -> Result<Embedding, Error>
     let max_label_bytes = LEAST_LABEL_BYTES + LABEL_BYTES_PER_BYTE * bytes.len() as u64;
     let read = match format.unwrap_or_else(|| FileFormat::from_path(path)) {
         FileFormat::Npy => npy::read(&bytes, npy_labels(path, max_label_bytes)?),
+        FileFormat::Npz => npz::read(&bytes),
         FileFormat::Word2vecText => word2vec::read_text(&bytes),
         FileFormat::Word2vecBinary => word2vec::read_binary(&bytes),
         FileFormat::Safetensors => tensors::read(&bytes),

@@ -201,13 +201,21 @@ impl<'s> Search<'s> {
         let earlier = self.best.iter_mut().find(|best| best.family == family);
         let gain = match earlier {
             None => {
-                self.best.push(Best { family, trial, rows });
+                self.best.push(Best {
+                    family,
+                    trial,
+                    rows,
+                });
                 f64::INFINITY
             }
             Some(best) => {
                 let gain = score - self.trials[best.trial].score();
                 if gain > 0.0 {
-                    *best = Best { family, trial, rows };
+                    *best = Best {
+                        family,
+                        trial,
+                        rows,
+                    };
                 }
                 gain
             }

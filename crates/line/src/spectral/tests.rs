@@ -71,6 +71,45 @@ proptest! {
     }
 }
 
+/// With as many columns as nodes, products of rows are the matrix with positive eigenvalues.
+#[test]
+fn rows_of_factorisations_make_the_matrix_again() {
+    let graph = random_graph(12, 30, 5);
+    let volume = 2.0 * graph.n_edges() as f64;
+    let entry = |matrix, u, v| match matrix {
+        SpectralMatrix::Adjacency => 1.0,
+        _ => (volume / f64::from(graph.degree(u) * graph.degree(v)))
+            .max(1.0)
+            .ln(),
+    };
+    for matrix in [SpectralMatrix::Adjacency, SpectralMatrix::NetMf] {
+        let config = SpectralConfig {
+            matrix,
+            ..config(12)
+        };
+        let rows = spectral_embedding(&graph, &config).unwrap();
+        let mut expected = vec![0.0; 144];
+        for (u, v) in graph.edges() {
+            expected[12 * u as usize + v as usize] = entry(matrix, u, v);
+            expected[12 * v as usize + u as usize] = entry(matrix, u, v);
+        }
+        let eigen = symmetric_eigen(expected, 12);
+        for u in 0..12u32 {
+            for v in 0..12u32 {
+                let pairs = rows.row(u).iter().zip(rows.row(v));
+                let found: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                let column = |v: u32, k: usize| eigen.vectors[12 * v as usize + k];
+                let terms = (0..12).map(|k| column(u, k) * eigen.values[k].abs() * column(v, k));
+                let expected: f64 = terms.sum();
+                assert!(
+                    (found - expected).abs() < 1e-3,
+                    "{matrix:?} {u} {v}: {found} {expected}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn jacobi_rotations_keep_the_matrix() {
     let n = 7;

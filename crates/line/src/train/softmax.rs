@@ -161,12 +161,7 @@ impl Trainer {
             dim: self.dim,
             rate: self.rate,
         };
-        let pieces = pieces(
-            &self.gradients,
-            &mut self.rows,
-            &mut self.squares,
-            self.dim,
-        );
+        let pieces = pieces(&self.gradients, &mut self.rows, &mut self.squares, self.dim);
         self.pool.for_each(pieces, |piece| update.piece(piece))
     }
 }

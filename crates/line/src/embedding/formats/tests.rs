@@ -3,7 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const ALL: [(&str, FileFormat); 4] = [
+const ALL: [(&str, FileFormat); 5] = [
+    ("e.npz", FileFormat::Npz),
     ("e.npy", FileFormat::Npy),
     ("e.vec", FileFormat::Word2vecText),
     ("e.bin", FileFormat::Word2vecBinary),

@@ -16,7 +16,10 @@ impl Naive {
         };
         let mut loss = 0.0;
         for &[source, target] in edges {
-            let others = edges.iter().map(|edge| edge[1]).chain(negatives.iter().copied());
+            let others = edges
+                .iter()
+                .map(|edge| edge[1])
+                .chain(negatives.iter().copied());
             let others = others.filter(|&other| other != target);
             let own = dot(source, target).exp();
             let sum: f64 = others.map(|other| dot(source, other).exp()).sum();
@@ -74,7 +77,9 @@ impl Naive {
             self.squares[node] += squares / gradient.len() as f64;
             if self.squares[node] > 0.0 {
                 let rate = rate / self.squares[node].sqrt();
-                row.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= rate * g);
+                row.iter_mut()
+                    .zip(&gradient)
+                    .for_each(|(x, g)| *x -= rate * g);
             }
         }
     }

@@ -39,7 +39,10 @@ fn the_naive_gradient_is_that_of_the_naive_loss() {
             };
             let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
             let found = gradient[node][column];
-            assert!((found - slope).abs() < 1e-6, "{node} {column}: {found} {slope}");
+            assert!(
+                (found - slope).abs() < 1e-6,
+                "{node} {column}: {found} {slope}"
+            );
         }
     }
 }
@@ -142,10 +145,20 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn neighbours_are_near() {
     let store = two_communities(200, 4);
-    let embedding = rows(&store, &Config { epochs: 10, ..small() }).unwrap();
+    let embedding = rows(
+        &store,
+        &Config {
+            epochs: 10,
+            ..small()
+        },
+    )
+    .unwrap();
     let near = |node: u32| {
         let nearest = embedding.nearest(node, 10);
-        nearest.iter().filter(|near| (near.node < 100) == (node < 100)).count()
+        nearest
+            .iter()
+            .filter(|near| (near.node < 100) == (node < 100))
+            .count()
     };
     let same: usize = (0..200).map(near).sum();
     assert!(same > 1900, "{same} of 2000");
@@ -154,7 +167,8 @@ fn neighbours_are_near() {
 /// Each edge once in an epoch, in either direction, in another order in the next one.
 #[test]
 fn an_epoch_has_each_edge_once() {
-    let graph = Graph::from_edges(40, &[(0, 1), (1, 2), (5, 9), (8, 30), (31, 39), (2, 30)]).unwrap();
+    let graph =
+        Graph::from_edges(40, &[(0, 1), (1, 2), (5, 9), (8, 30), (31, 39), (2, 30)]).unwrap();
     let all: Vec<[u32; 2]> = graph.edges().map(|(u, v)| [u, v]).collect();
     let (mut first, mut second) = (all.clone(), all.clone());
     arrange(&mut first, 1, 0);
@@ -172,12 +186,48 @@ fn settings_that_the_loss_lacks_are_refused_by_name() {
     let store = two_communities(40, 2);
     let base = small;
     for (config, reason) in [
-        (Config { order: crate::Order::Both, ..base() }, "order = both"),
-        (Config { precision: Precision::Fp16, ..base() }, "precision = fp16"),
-        (Config { mode: Some(Mode::Hogwild), ..base() }, "mode = hogwild"),
-        (Config { optimiser: crate::Optimiser::Sgd, ..base() }, "optimiser = sgd"),
-        (Config { negatives: 2000, ..base() }, "negatives = 2000"),
-        (Config { edges_in_flight: Some(4), ..base() }, "edges_in_flight = 4"),
+        (
+            Config {
+                order: crate::Order::Both,
+                ..base()
+            },
+            "order = both",
+        ),
+        (
+            Config {
+                precision: Precision::Fp16,
+                ..base()
+            },
+            "precision = fp16",
+        ),
+        (
+            Config {
+                mode: Some(Mode::Hogwild),
+                ..base()
+            },
+            "mode = hogwild",
+        ),
+        (
+            Config {
+                optimiser: crate::Optimiser::Sgd,
+                ..base()
+            },
+            "optimiser = sgd",
+        ),
+        (
+            Config {
+                negatives: 2000,
+                ..base()
+            },
+            "negatives = 2000",
+        ),
+        (
+            Config {
+                edges_in_flight: Some(4),
+                ..base()
+            },
+            "edges_in_flight = 4",
+        ),
     ] {
         let message = rows(&store, &config).unwrap_err().to_string();
         assert!(message.starts_with(reason), "{message}");
@@ -190,5 +240,8 @@ fn settings_that_the_loss_lacks_are_refused_by_name() {
     };
     let on_disk = train_on_disk(&store, &base(), &Device::host(), disk, &mut |_| {});
     let message = on_disk.unwrap_err().to_string();
-    assert!(message.starts_with("loss = softmax: expected sgns"), "{message}");
+    assert!(
+        message.starts_with("loss = softmax: expected sgns"),
+        "{message}"
+    );
 }
