@@ -16,7 +16,7 @@ fn folder() -> tempfile::TempDir {
 fn every_form_has_the_same_rows_and_near_reads_it() {
     let folder = folder();
     let mut answers = Vec::new();
-    for name in ["k.npy", "k.vec", "k.bin", "k.safetensors"] {
+    for name in ["k.npy", "k.npz", "k.vec", "k.bin", "k.safetensors"] {
         let out = folder.path().join(name);
         let words = "embed karate --preset line --dim 8 --epochs 100 --out {} --format json";
         let answer = run(words, &[&out]).json();
@@ -44,8 +44,8 @@ fn every_form_has_the_same_rows_and_near_reads_it() {
     );
     let files = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(
-        files, 5,
-        "four files, the labels of one, and no scratch file"
+        files, 6,
+        "five files, the labels of one, and no scratch file"
     );
 }
 
@@ -340,6 +340,33 @@ fn held_back_edges_choose_and_the_answer_says_what() {
     );
 }
 
+/// The softmax loss by name: threads change no bit, and its epochs are chosen unless the preset is
+/// line.
+#[test]
+fn the_softmax_loss_is_one_table() {
+    let folder = folder();
+    let rows = |threads: u32| {
+        let out = folder.path().join(format!("{threads}.npy"));
+        let words = format!(
+            "embed sbm:300:6:0.3:0.01 --preset line --loss softmax --dim 8 --threads {threads} --out {{}} --format json"
+        );
+        let answer = run(&words, &[&out]).json();
+        assert_eq!(
+            (&answer["columns"], &answer["loss"]),
+            (&8.into(), &"softmax".into())
+        );
+        assert_eq!(answer["samples"], 5 * answer["edges"].as_u64().unwrap());
+        fs::read(out).unwrap()
+    };
+    assert_eq!(rows(1), rows(3));
+    let out = folder.path().join("chosen.npy");
+    let words = "embed sbm:300:6:0.3:0.01 --loss softmax --dim 8 --epochs 8 --out {} --format json";
+    let answer = run(words, &[&out]).json();
+    let components = &answer["selection"]["components"];
+    assert_eq!(components[0]["method"], "softmax", "{answer}");
+    assert_eq!(answer["columns"], 8);
+}
+
 /// The rows that another run learns from the written edges are judged as its own run judges them.
 #[test]
 fn rows_of_another_program_are_judged_on_the_same_split() {
@@ -389,6 +416,10 @@ fn link_prediction_is_better_than_chance_and_names_its_baselines() {
     for key in ["degree_product", "adamic_adar"] {
         assert!(answer[key]["uniform"].is_number() && answer[key]["degree_matched"].is_number());
     }
+    for key in ["spectral", "truncated_svd", "netmf"] {
+        let auc = answer["factorised"][key]["uniform"].as_f64().unwrap();
+        assert!(auc > 0.7, "{key}: {answer}");
+    }
     assert_eq!(answer["runs"].as_array().unwrap().len(), 2);
     assert_eq!(answer["operator"], "hadamard");
     let text = run("embed eval karate --epochs 5", &[]).ok().stdout;
@@ -421,7 +452,19 @@ fn real_graphs_reach_their_auc() {
 }
 
 /// A command that must end with code 2, and part of what it must say; `{}` is a file to write.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 12] = [
+    (
+        "embed karate --loss softmax --order 2 --out {}",
+        "order = 2: expected 1 with the softmax loss",
+    ),
+    (
+        "embed karate --loss softmax --precision fp16 --out {}",
+        "precision = fp16",
+    ),
+    (
+        "embed karate --loss softmax --work {}/w --out {}.npy",
+        "loss = softmax: expected sgns",
+    ),
     ("embed karate --dim 0 --out {}", "dim = 0"),
     ("embed karate --negatives 99 --out {}", "negatives = 99"),
     ("embed karate --parts 3 --out {}", "parts = 3"),

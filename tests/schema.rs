@@ -497,7 +497,8 @@ fn generate_computation_graphs() {
 }
 
 /// The settings of a training, as embedding and its evaluation print them.
-const EMBED_SETTINGS: [(&str, &str); 14] = [
+const EMBED_SETTINGS: [(&str, &str); 15] = [
+    ("loss", "string"),
     ("order", "string"),
     ("dim", "count"),
     ("epochs", "count"),
@@ -606,6 +607,7 @@ fn embed_eval() {
         ("degree_product", "object"),
         ("common_neighbors", "object"),
         ("adamic_adar", "object"),
+        ("factorised", "object"),
         ("against", "null"),
         ("selections", "list"),
         ("operator", "string"),
@@ -623,6 +625,13 @@ fn embed_eval() {
     assert_schema(&answer, &[&own[..], &EMBED_SETTINGS].concat());
     let auc = [("uniform", "number"), ("degree_matched", "number")];
     assert_schema(&answer["adamic_adar"], &auc);
+    let factorised = [
+        ("spectral", "object"),
+        ("truncated_svd", "object"),
+        ("netmf", "object"),
+    ];
+    assert_schema(&answer["factorised"], &factorised);
+    assert_schema(&answer["factorised"]["netmf"], &auc);
 }
 
 #[test]

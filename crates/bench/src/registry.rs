@@ -13,6 +13,7 @@ const TABLE: [(&str, Measurement); 42] = [
     ("field/solve", field::run),
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
+    ("line/link-prediction", line::link_prediction),
     ("line/quality", line::quality),
     ("line/time", line::time),
     ("line/time-to-auc", line::time_to_auc),

@@ -2,6 +2,7 @@
 //!
 //! A file measures one kind of figure; requests are in `benches/line/`.
 
+mod defaults;
 mod graphs;
 mod peers;
 mod quality;
@@ -21,6 +22,11 @@ use crate::report::{Failure, Report};
 /// LINE in PyTorch, for `--peer-python`.
 const SCRIPT: &str = "line_torch.py";
 
+/// Embeddings of gensim and ensmallen, for `--peer-python`.
+const EMBEDDINGS: &str = "node_embeddings.py";
+
+const NO_PACKAGES: &str =
+    "not run: DeepWalk of gensim, ensmallen (give --peer-python an interpreter that has them)";
 const NO_PROGRAMS: &str =
     "not run: LINE (C++), GraphVite, DeepWalk, node2vec (give each as --peer NAME=COMMAND)";
 const NO_PYTORCH: &str = "not run: PyTorch (give --peer-python an interpreter that has it)";
@@ -48,6 +54,17 @@ pub(crate) fn quality(
     peers.run(context.options, out)
 }
 
+/// Link prediction by the default settings on many graphs, ours and peers'.
+pub(crate) fn link_prediction(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    let (own, peers) = split(request);
+    defaults::run(&parsed(own)?, out)?;
+    peers.run(context.options, out)
+}
+
 /// AUC by the number of samples that see the same rows.
 pub(crate) fn in_flight(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
     quality::in_flight(&parsed(request)?, out)
@@ -65,14 +82,16 @@ pub(crate) fn time_to_auc(
 /// Requests of the peers that stand beside ours.
 struct Peers {
     torch: Option<Value>,
+    packages: Option<Value>,
     program: Option<Value>,
 }
 
-/// Parts our request from those of the peers, its keys `torch` and `program`.
+/// Parts our request from those of the peers, its keys `torch`, `packages` and `program`.
 fn split(mut request: Value) -> (Value, Peers) {
     let mut take = |key: &str| request.as_object_mut().and_then(|keys| keys.remove(key));
     let peers = Peers {
         torch: take("torch"),
+        packages: take("packages"),
         program: take("program"),
     };
     (request, peers)
@@ -88,6 +107,13 @@ impl Peers {
             {
                 None => out.skip(NO_PYTORCH),
                 Some(python) => in_python(python, &request, out)?,
+            }
+        }
+        if let Some(request) = &self.packages {
+            let python = options.peer_python.as_deref();
+            match python.filter(|python| *python != NONE) {
+                None => out.skip(NO_PACKAGES),
+                Some(python) => of_packages(python, request, out)?,
             }
         }
         let Some(request) = self.program else {
@@ -106,6 +132,34 @@ impl Peers {
         }
         Ok(())
     }
+}
+
+/// Embeddings of Python packages as peers; one that is absent or fails is a skip.
+fn of_packages(python: &str, request: &Value, out: &mut Report) -> Result<(), Failure> {
+    let mut request = request.clone();
+    let names = request
+        .as_object_mut()
+        .and_then(|keys| keys.remove("names"));
+    let names: Vec<String> = serde_json::from_value(names.unwrap_or_default())?;
+    let script = paths::peer(EMBEDDINGS).display().to_string();
+    for name in names {
+        let checked = process::command(python)
+            .args([script.as_str(), "check", &name])
+            .output()?;
+        let version = String::from_utf8_lossy(&checked.stdout).trim().to_owned();
+        if !checked.status.success() {
+            out.skip(&format!("not run: {name}: {version}"));
+            continue;
+        }
+        request["name"] = json!(format!("{name} ({version})"));
+        let words = "{edges} {out} {dim} {threads}";
+        request["command"] = json!(format!("{python} {script} {name} {words}"));
+        if let Err(why) = peers::run(&parsed(request.clone())?, out) {
+            let why = why.to_string().replace('\n', "; ");
+            out.skip(&format!("not run: {name}: {why}"));
+        }
+    }
+    Ok(())
 }
 
 fn in_python(python: &str, request: &Value, out: &mut Report) -> Result<(), Failure> {

@@ -36,6 +36,13 @@ pub(super) struct Request {
     is_scored: bool,
     /// The longest that one run may take.
     deadline_s: f64,
+    /// Edges that the regression is fitted to at most.
+    #[serde(default = "usual_fitted_edges")]
+    fitted_edges: usize,
+}
+
+fn usual_fitted_edges() -> usize {
+    EvalConfig::default().fitted_edges
 }
 
 /// What one run is asked for.
@@ -94,6 +101,8 @@ fn scores(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
     };
     let eval = EvalConfig {
         runs: asked.request.runs,
+        fitted_edges: asked.request.fitted_edges,
+        factorised_edges: 0,
         ..EvalConfig::default()
     };
     let scores = evaluate_rows(graph, 1, &eval, &mut make)?;
@@ -213,6 +222,7 @@ mod tests {
             runs: 2,
             is_scored,
             deadline_s: 60.0,
+            fitted_edges: 60_000,
         };
         let own = format!("sh {} {{edges}} {{out}} {{dim}}", script.display());
         run(&request(&own, false), &mut out).unwrap();
