@@ -1,6 +1,7 @@
 //! `shardgraph embed`: a vector for each node of a graph, how good it is, and which nodes are near.
 
 mod classify;
+mod curve;
 mod eval;
 mod import;
 mod near;

@@ -33,6 +33,7 @@ mod softmax;
 mod tests;
 #[cfg(test)]
 mod tests_on_disk;
+mod warm_start;
 mod worker_pool;
 
 use std::path::Path;
@@ -40,12 +41,15 @@ use std::path::Path;
 use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 
 use crate::schedule::Layout;
-use crate::{Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Precision, Store};
+use crate::{
+    Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Precision, Store,
+};
 use checkpoint::TableCheckpoint;
 use clock::Clock;
 use context::RunContext;
 use export::{Columns, export};
 use order::{Run, RunDisk};
+use warm_start::WarmStart;
 
 pub use checkpoint::{WorkFolderLock, check_work_folder, has_unfinished_run, lock_work_folder};
 pub use clock::WorkTime;
@@ -68,6 +72,9 @@ pub struct Progress {
 pub struct Trained {
     /// The columns of order 1, then those of order 2, as far as each was trained.
     pub embedding: Embedding,
+    /// The context table of order 2, where it was asked for: `context[v] . vertex[u]` scores the
+    /// edge from u to v.
+    pub contexts: Option<Embedding>,
     /// Samples of all orders.
     pub n_samples: u64,
     /// Seconds of all, without reading the graph.
@@ -82,6 +89,16 @@ impl Trained {
     pub fn samples_per_s(&self) -> f64 {
         self.n_samples as f64 / self.work.training_s.max(1e-9)
     }
+}
+
+/// What a training starts from, and what it gives besides the embedding.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TrainOptions<'o> {
+    /// Rows to start from, by label: as many columns as the run's. Nodes that are not there start
+    /// at random, and contexts at zero.
+    pub init: Option<&'o Embedding>,
+    /// True: the context table of order 2 is given too.
+    pub contexts: bool,
 }
 
 /// Cost of a run with tables on disk.
@@ -150,10 +167,49 @@ pub fn train(
     device: &Device,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Trained, Error> {
+    train_with(store, config, TrainOptions::default(), device, progress)
+}
+
+/// As [`train`], from rows of an earlier embedding and with the context table, as asked.
+///
+/// ```
+/// use shardgraph_device::Device;
+/// use shardgraph_line::{Config, NodeLabels, Order, Store, TrainOptions, train, train_with};
+///
+/// let config = Config { order: Order::Second, dim: 4, ..Config::default() };
+/// let store = Store::from_edges(3, &[(0, 1), (1, 2)], 1, NodeLabels::numbers(3))?;
+/// let earlier = train(&store, &config, &Device::host(), &mut |_| {})?.embedding;
+/// // A node more: it starts at random.
+/// let store = Store::from_edges(4, &[(0, 1), (1, 2), (2, 3)], 1, NodeLabels::numbers(4))?;
+/// let options = TrainOptions { init: Some(&earlier), contexts: true };
+/// let trained = train_with(&store, &config, options, &Device::host(), &mut |_| {})?;
+/// assert_eq!(trained.contexts.unwrap().dim(), 4);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`train`]; [`Error::Setting`] for rows of other columns or of no node, and for contexts
+/// without order 2.
+pub fn train_with(
+    store: &Store,
+    config: &Config,
+    options: TrainOptions<'_>,
+    device: &Device,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Trained, Error> {
     check(config, device)?;
     check_memory(store, config, free_host_bytes())?;
+    if options.contexts && config.order == Order::First {
+        let expected = "false for order 1, whose table has both ends of an edge";
+        return Err(Error::setting("contexts", true, expected));
+    }
+    let labels = store.labels()?;
+    let warm_start = options
+        .init
+        .map(|rows| WarmStart::new(rows, labels, config));
+    let warm_start = warm_start.transpose()?;
     if config.loss == Loss::Softmax {
-        return train_softmax(store, config, progress);
+        return train_softmax(store, config, warm_start.as_ref(), progress);
     }
     let (timer, clock) = (Timer::start(device), Clock::default());
     let mut run = Run {
@@ -162,25 +218,31 @@ pub fn train(
             config,
             device,
             layout: Layout::WHOLE,
+            warm_start: warm_start.as_ref(),
         },
         clock: &clock,
         progress,
         n_done: 0,
     };
-    let mut values = Vec::new();
+    let (mut values, mut contexts) = (Vec::new(), options.contexts.then(Vec::new));
     for (at, &order) in config.order.each().iter().enumerate() {
         let columns = Columns {
             n_columns: config.columns(),
             first: at * config.dim,
         };
         match config.precision {
-            Precision::Fp32 => run.train_in_memory::<f32>(order, columns, &mut values)?,
-            Precision::Fp16 => run.train_in_memory::<u16>(order, columns, &mut values)?,
+            Precision::Fp32 => {
+                run.train_in_memory::<f32>(order, columns, &mut values, contexts.as_mut())?;
+            }
+            Precision::Fp16 => {
+                run.train_in_memory::<u16>(order, columns, &mut values, contexts.as_mut())?;
+            }
         }
     }
-    let labels = store.labels()?.clone();
+    let contexts = contexts.map(|rows| Embedding::new(config.dim, rows, labels.clone()));
     Ok(Trained {
-        embedding: Embedding::new(config.columns(), values, labels)?,
+        embedding: Embedding::new(config.columns(), values, labels.clone())?,
+        contexts: contexts.transpose()?,
         n_samples: run.n_done,
         seconds: timer.elapsed_s(),
         work: clock.work_time(),
@@ -191,6 +253,7 @@ pub fn train(
 fn train_softmax(
     store: &Store,
     config: &Config,
+    warm_start: Option<&WarmStart<'_>>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Trained, Error> {
     if store.is_weighted() {
@@ -199,8 +262,15 @@ fn train_softmax(
     }
     let (timer, clock) = (Timer::wall(), Clock::default());
     let graph = store.graph()?;
-    let (values, n_samples) = softmax::train_rows(&graph, config, &clock, progress)?;
+    let run = softmax::SoftmaxRun {
+        graph: &graph,
+        config,
+        warm_start,
+        clock: &clock,
+    };
+    let (values, n_samples) = run.train(progress)?;
     Ok(Trained {
+        contexts: None,
         embedding: Embedding::new(config.dim, values, store.labels()?.clone())?,
         n_samples,
         seconds: timer.elapsed_s(),
@@ -254,6 +324,7 @@ pub fn train_on_disk(
         config,
         device,
         layout: Layout::new(store, config, options)?,
+        warm_start: None,
     };
     let mut checkpoint = TableCheckpoint::open(disk.work, &context)?;
     let resumed_samples = checkpoint.samples();

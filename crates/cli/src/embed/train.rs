@@ -10,9 +10,10 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
     Baselines, Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store,
-    WorkTime, check_work_folder, train, train_on_disk,
+    TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
 };
 
+use super::curve;
 use super::import::{ImportFlags, KeptStore, kept, opened};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
@@ -38,6 +39,17 @@ pub(crate) struct TrainArgs {
     /// extension]
     #[arg(long, value_name = "FORM")]
     output_format: Option<FileFormat>,
+    /// Start from the rows of an earlier embedding, found by label; new nodes start at random. With preset line or
+    /// paper, in memory
+    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    init: Option<PathBuf>,
+    /// Write the context table of order 2 too: vertex rows times context rows score directed edges. With preset line or
+    /// paper, in memory
+    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    contexts: Option<PathBuf>,
+    /// Draw a picture of the choice: AUC of the held-back edges and length of rows by epochs
+    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     disk: DiskArgs,
     #[command(flatten)]
@@ -156,6 +168,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     };
     let config = settings.config(args.graph.seed(), &device)?;
     let form = checked_form(args)?;
+    check_tables(args, settings.selection(&config).is_some())?;
     let options = args.disk.options(args.import.memory_limit, device.kind())?;
     let config = Config {
         mode: Some(config.mode_on(device.kind())),
@@ -264,6 +277,33 @@ fn loaded(
     Ok((store, of_run))
 }
 
+/// Refuses files of a choice without one, and files of one training where there are several.
+fn check_tables(args: &TrainArgs, is_chosen: bool) -> anyhow::Result<()> {
+    let inputs = [
+        args.graph.file(),
+        args.settings.file(),
+        args.init.as_deref(),
+    ];
+    let outputs = [args.contexts.as_deref(), args.svg.as_deref()];
+    for output in outputs.into_iter().flatten() {
+        output_file::check(output, inputs.into_iter().flatten())?;
+    }
+    let of_one = [
+        ("init", args.init.is_some()),
+        ("contexts", args.contexts.is_some()),
+    ];
+    let message = match of_one.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) if is_chosen => {
+            format!("--{flag} is of one training: add --preset line, or paper")
+        }
+        _ if args.svg.is_some() && !is_chosen => {
+            "--svg draws the choice of the default preset: leave --preset out".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(BadInput(message).into())
+}
+
 /// The form of the answer, once all files that it takes can be written.
 fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
     let inputs = [args.graph.file(), args.settings.file()];
@@ -312,10 +352,21 @@ fn in_memory(
     (store, config, device): (&Store, &Config, &Device),
     form: FileFormat,
 ) -> anyhow::Result<Took> {
+    let init = args.init.as_deref().map(|path| formats::read(path, None));
+    let init = init.transpose()?;
+    let options = TrainOptions {
+        init: init.as_ref(),
+        contexts: args.contexts.is_some(),
+    };
     let mut show = Show::new(&args.report);
-    let trained = train(store, config, device, &mut |progress| show.step(progress))?;
+    let trained = train_with(store, config, options, device, &mut |progress| {
+        show.step(progress);
+    })?;
     drop(show);
     formats::write(&args.out, &trained.embedding, Some(form))?;
+    if let (Some(path), Some(contexts)) = (&args.contexts, &trained.contexts) {
+        formats::write(path, contexts, None)?;
+    }
     Ok(Took {
         samples: trained.n_samples,
         seconds: trained.seconds,
@@ -342,6 +393,9 @@ fn chosen(
     drop(show);
     formats::write(&args.out, &fitted.embedding, Some(form))?;
     warn_of_baselines(&args.report, &fitted.selection);
+    if let Some(picture) = &args.svg {
+        output_file::write_all(&[(picture, curve::svg(&fitted.selection))])?;
+    }
     Ok(Took {
         samples: fitted.n_samples,
         seconds: fitted.seconds + fitted.selection.seconds,

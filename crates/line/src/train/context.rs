@@ -4,6 +4,7 @@ use shardgraph_device::{Device, DeviceKind};
 use shardgraph_random::KeyedRng;
 
 use super::clock::Clock;
+use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::edges::Bucket;
 use crate::kernels::sgns::{self, AliasTable, EdgeList, Settings};
@@ -21,6 +22,8 @@ pub(super) struct RunContext<'r> {
     pub(super) device: &'r Device,
     /// Groups of the tables' parts.
     pub(super) layout: Layout,
+    /// Rows to start from, in place of random ones.
+    pub(super) warm_start: Option<&'r WarmStart<'r>>,
 }
 
 impl<'r> RunContext<'r> {
@@ -28,6 +31,13 @@ impl<'r> RunContext<'r> {
     pub(super) fn seed(&self, order: u32) -> u64 {
         let seed = self.config.seed.wrapping_mul(2);
         seed.wrapping_add(u64::from(order - 1))
+    }
+
+    /// The row of the first table that a node of an order starts from, if it has one.
+    pub(super) fn start_row(&self, order: u32, node: u32) -> Option<&[f32]> {
+        let orders = self.config.order.each().iter();
+        let at = orders.take_while(|&&other| other != order).count();
+        self.warm_start?.row(node, at * self.config.dim)
     }
 
     /// Threads that work on rows in host memory; a device has one stream.

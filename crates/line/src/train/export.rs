@@ -22,22 +22,30 @@ pub(super) struct Columns {
     pub(super) first: usize,
 }
 
-/// Writes the rows of the first table, all in memory, to `values` by node.
+/// Refuses numbers of any table that are not finite, or saturated.
 ///
 /// # Errors
-/// [`Error::Diverged`] for a number of any table that is not finite, or saturated;
+/// [`Error::Diverged`].
+pub(super) fn check_tables<T: Scalar>(
+    run: &RunContext<'_>,
+    tables: &[Vec<PartRows<T>>],
+) -> Result<(), Error> {
+    let rows: Vec<&PartRows<T>> = tables.iter().flatten().collect();
+    run.row_pool().map(&rows, |rows| rows.check(run.device))?;
+    Ok(())
+}
+
+/// Writes the rows of a table in memory to `values` by node.
+///
+/// # Errors
 /// [`Error::Memory`] without room for `values`, which the first order makes.
 pub(super) fn rows_to_values<T: Scalar>(
     run: &RunContext<'_>,
-    tables: &[Vec<PartRows<T>>],
+    table: &[PartRows<T>],
     columns: Columns,
     values: &mut Vec<f32>,
 ) -> Result<(), Error> {
     let pool = run.row_pool();
-    for table in tables {
-        let rows: Vec<&PartRows<T>> = table.iter().collect();
-        pool.map(&rows, |rows| rows.check(run.device))?;
-    }
     let Columns { n_columns, first } = columns;
     let n_values = run.store.n_nodes() as usize * n_columns;
     if values.len() < n_values {
@@ -45,7 +53,7 @@ pub(super) fn rows_to_values<T: Scalar>(
     }
     let n_nodes = run.store.n_nodes() as usize;
     let n_nodes = n_nodes.div_ceil(pool.n_threads).max(1);
-    for (part, rows) in (0u32..).zip(tables.iter().take(1).flatten()) {
+    for (part, rows) in (0u32..).zip(table) {
         let pieces = values.chunks_mut(n_nodes * n_columns).enumerate();
         let pieces = pieces.map(|(at, values)| Piece {
             first_node: at * n_nodes,

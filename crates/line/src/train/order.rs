@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::context::{OrderContext, RunContext};
 use super::disk_backing::DiskBacking;
 use super::disk_use::DiskUse;
-use super::export::{Columns, rows_to_values};
+use super::export::{Columns, check_tables, rows_to_values};
 use super::partition_buffer::PartitionBuffer;
 use super::scalar::Scalar;
 use super::worker_pool::WorkerPool;
@@ -40,12 +40,14 @@ struct OrderWorkers<'w, T: Scalar> {
 }
 
 impl Run<'_> {
-    /// Trains one order in memory, and writes its columns to the rows of all orders.
+    /// Trains one order in memory, and writes its columns to the rows of all orders; with `contexts`
+    /// the context table of order 2 there.
     pub(super) fn train_in_memory<T: Scalar>(
         &mut self,
         order: u32,
         columns: Columns,
         values: &mut Vec<f32>,
+        contexts: Option<&mut Vec<f32>>,
     ) -> Result<(), Error> {
         let run = self.context;
         let planner = run.planner(order)?;
@@ -59,7 +61,16 @@ impl Run<'_> {
             }
             Ok(())
         })?;
-        rows_to_values(&run, &buffer.into_tables(), columns, values)
+        let tables = buffer.into_tables();
+        check_tables(&run, &tables)?;
+        if let (Some(contexts), Some(table)) = (contexts, tables.get(1)) {
+            let whole = Columns {
+                n_columns: run.config.dim,
+                first: 0,
+            };
+            rows_to_values(&run, table, whole, contexts)?;
+        }
+        rows_to_values(&run, &tables[0], columns, values)
     }
 
     /// Trains one order, or what is left of it, with its rows on disk.

@@ -64,9 +64,12 @@ impl<T: Scalar> PartRows<T> {
         let shape = PartShape::new(run, part);
         let values = filled(run.device, shape.n_values(), |values: &mut [T]| {
             match key.table {
-                0 => values
-                    .iter_mut()
-                    .for_each(|value| *value = T::from_f32((rng.uniform_f32() - 0.5) * scale)),
+                0 => {
+                    values
+                        .iter_mut()
+                        .for_each(|value| *value = T::from_f32((rng.uniform_f32() - 0.5) * scale));
+                    start_from(run, key.order, part, values);
+                }
                 // They are zeros; but the first touch of a page is dear, and belongs here rather
                 // than to training.
                 _ => values
@@ -145,6 +148,19 @@ impl<T: Scalar> PartRows<T> {
                 .zip(values.chunks_exact(dim.max(1)))
                 .try_for_each(|(row, values)| take(run.store.node(part, row), values))
         })
+    }
+}
+
+/// Overwrites the rows of nodes that start from an earlier embedding.
+fn start_from<T: Scalar>(run: &RunContext<'_>, order: u32, part: u32, values: &mut [T]) {
+    if run.warm_start.is_none() {
+        return;
+    }
+    for (row, values) in (0u32..).zip(values.chunks_exact_mut(run.config.dim)) {
+        if let Some(start) = run.start_row(order, run.store.node(part, row)) {
+            let pairs = values.iter_mut().zip(start);
+            pairs.for_each(|(value, &start)| *value = T::from_f32(start));
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use shardgraph_random::KeyedRng;
 
 use super::Progress;
 use super::clock::Clock;
+use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::{Config, Error};
 use chunk::Chunk;
@@ -27,33 +28,48 @@ const INITIAL_SCALE: f64 = 1e-3;
 /// Pieces of the rows of a step, each updated by one thread.
 const PIECES: usize = 16;
 
-/// Rows of all nodes from the edges of a graph, and the number of samples.
-///
-/// # Complexity
-/// `6 * dim * (shared_negatives + negatives)` FLOP a sample, and two rows read and written.
-/// # Source
-/// Lerer et al., "PyTorch-BigGraph" (2019): softmax over a chunk's own and uniform negatives,
-/// Adagrad with one sum a row. Here one direction of each edge is drawn in each epoch, and a
-/// candidate that is an edge's own target is none of its negatives.
-pub(super) fn train_rows(
-    graph: &Graph,
-    config: &Config,
-    clock: &Clock,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Vec<f32>, u64), Error> {
-    let mut edges: Vec<[u32; 2]> = graph.edges().map(|(u, v)| [u, v]).collect();
-    let mut trainer = Trainer::new(graph.n_nodes(), config)?;
-    let n_samples = edges.len() as u64 * u64::from(config.epochs);
-    let mut samples = 0;
-    for epoch in 0..config.epochs {
-        clock.preparing(|| arrange(&mut edges, config.seed, epoch));
-        for step in edges.chunks(CHUNKS * trainer.chunk_edges) {
-            clock.training(|| clock.updating(|| trainer.step(step)))?;
-            samples += step.len() as u64;
-            progress(Progress { samples, n_samples });
+/// A run: its graph and settings, and where it starts.
+pub(super) struct SoftmaxRun<'r> {
+    pub(super) graph: &'r Graph,
+    pub(super) config: &'r Config,
+    pub(super) warm_start: Option<&'r WarmStart<'r>>,
+    pub(super) clock: &'r Clock,
+}
+
+impl SoftmaxRun<'_> {
+    /// Rows of all nodes, and the number of samples.
+    ///
+    /// # Complexity
+    /// `6 * dim * (shared_negatives + negatives)` FLOP a sample, and two rows read and written.
+    /// # Source
+    /// Lerer et al., "PyTorch-BigGraph" (2019): softmax over a chunk's own and uniform negatives,
+    /// Adagrad with one sum a row. Here one direction of each edge is drawn in each epoch, and a
+    /// candidate that is an edge's own target is none of its negatives.
+    pub(super) fn train(
+        &self,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Vec<f32>, u64), Error> {
+        let SoftmaxRun {
+            graph,
+            config,
+            clock,
+            ..
+        } = *self;
+        let mut edges: Vec<[u32; 2]> = graph.edges().map(|(u, v)| [u, v]).collect();
+        let mut trainer = Trainer::new(graph.n_nodes(), config);
+        trainer.start_from(self.warm_start);
+        let n_samples = edges.len() as u64 * u64::from(config.epochs);
+        let mut samples = 0;
+        for epoch in 0..config.epochs {
+            clock.preparing(|| arrange(&mut edges, config.seed, epoch));
+            for step in edges.chunks(CHUNKS * trainer.chunk_edges) {
+                clock.training(|| clock.updating(|| trainer.step(step)))?;
+                samples += step.len() as u64;
+                progress(Progress { samples, n_samples });
+            }
         }
+        Ok((trainer.rows, samples))
     }
-    Ok((trainer.rows, samples))
 }
 
 /// Puts the edges into the order and the directions of an epoch.
@@ -95,11 +111,11 @@ struct GradientOf {
 }
 
 impl Trainer {
-    fn new(n_nodes: u32, config: &Config) -> Result<Trainer, Error> {
+    fn new(n_nodes: u32, config: &Config) -> Trainer {
         let mut rng = KeyedRng::new(config.seed, "line softmax rows", 0);
         let n_values = n_nodes as usize * config.dim;
         let mut draw = || (INITIAL_SCALE * rng.normal()) as f32;
-        Ok(Trainer {
+        Trainer {
             rows: (0..n_values).map(|_| draw()).collect(),
             squares: vec![0.0; n_nodes as usize],
             dim: config.dim,
@@ -114,7 +130,19 @@ impl Trainer {
             pool: WorkerPool {
                 n_threads: config.threads,
             },
-        })
+        }
+    }
+
+    /// Overwrites the rows of nodes that start from an earlier embedding.
+    fn start_from(&mut self, warm_start: Option<&WarmStart<'_>>) {
+        let Some(warm_start) = warm_start else {
+            return;
+        };
+        for (node, row) in (0u32..).zip(self.rows.chunks_exact_mut(self.dim)) {
+            if let Some(start) = warm_start.row(node, 0) {
+                row.copy_from_slice(start);
+            }
+        }
     }
 
     /// Works on up to [`CHUNKS`] chunks of edges, then updates their rows.

@@ -330,6 +330,7 @@ pub(super) fn context<'r>(
         config,
         device,
         layout: Layout::WHOLE,
+        warm_start: None,
     }
 }
 
@@ -353,16 +354,12 @@ fn negatives_are_as_frequent_as_their_degrees_say() {
     }
 }
 
-/// Directed edges of order 2 keep their direction in all passes: rows of nodes that only receive
-/// stay where they began.
-#[test]
-fn directed_edges_are_not_turned_in_order_2() {
+/// A store of directed edges, whose labels are the numbers of nodes.
+pub(super) fn directed(edges: &[(u32, u32)]) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("g.store");
     let text = folder.path().join("g.txt");
-    let edges: String = (0..40)
-        .map(|k| format!("{} {}\n", k % 10, 10 + (k * 7) % 30))
-        .collect();
+    let edges: String = edges.iter().map(|(u, v)| format!("{u} {v}\n")).collect();
     std::fs::write(&text, edges).unwrap();
     let options = crate::ImportOptions {
         directed: true,
@@ -370,7 +367,15 @@ fn directed_edges_are_not_turned_in_order_2() {
         ..crate::ImportOptions::default()
     };
     crate::import_file(&text, &path, &options).unwrap();
-    let store = Store::open(&path).unwrap();
+    Store::open(&path).unwrap()
+}
+
+/// Directed edges of order 2 keep their direction in all passes: rows of nodes that only receive
+/// stay where they began.
+#[test]
+fn directed_edges_are_not_turned_in_order_2() {
+    let edges: Vec<(u32, u32)> = (0..40).map(|k| (k % 10, 10 + (k * 7) % 30)).collect();
+    let store = directed(&edges);
     let begun = |epochs| {
         run(
             &store,
