@@ -367,6 +367,40 @@ fn the_softmax_loss_is_one_table() {
     assert_eq!(answer["columns"], 8);
 }
 
+/// A later training begins where an earlier one ended; contexts and the picture of the choice are files of their own.
+#[test]
+fn earlier_rows_contexts_and_the_choice_are_files() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let (first, second, contexts) = (path("first.npz"), path("second.npz"), path("contexts.npz"));
+    let words = "embed karate --preset line --order 2 --dim 8 --epochs 50 --out {}";
+    run(&format!("{words} --contexts {{}}"), &[&first, &contexts]).ok();
+    let again = format!("{words} --init {{}} --learning-rate 1e-9");
+    run(&again, &[&second, &first]).ok();
+    let near = |file: &Path| {
+        let near = run("embed near 33 --top 5 --model {} --format json", &[file]).json();
+        let near = near["near"].as_array().unwrap().clone();
+        near.iter()
+            .map(|near| near["node"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(near(&first), near(&second));
+    assert_eq!(near(&contexts).len(), 5);
+    let message = run("embed karate --init {} --out {}", &[&first, &second]).error(2);
+    assert!(message.contains("--init is of one training"), "{message}");
+    let words = "embed karate --preset line --dim 8 --init {} --out {}";
+    let message = run(words, &[&first, &second]).error(2);
+    assert!(
+        message.contains("init = 8 columns: expected 16"),
+        "{message}"
+    );
+    let picture = path("choice.svg");
+    let words = "embed sbm:300:6:0.3:0.01 --dim 8 --epochs 20 --svg {} --out {}";
+    run(words, &[&picture, &second]).ok();
+    let svg = fs::read_to_string(picture).unwrap();
+    assert!(svg.contains("softmax") && svg.contains("order 2"), "{svg}");
+}
+
 /// The rows that another run learns from the written edges are judged as its own run judges them.
 #[test]
 fn rows_of_another_program_are_judged_on_the_same_split() {

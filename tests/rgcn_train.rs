@@ -112,6 +112,20 @@ fn settings_come_from_a_file() {
     assert!(message.contains("none"), "{message}");
 }
 
+/// Weights of classes are a setting of the answer, and any number of ranks has the same bits.
+#[test]
+fn balanced_classes_are_a_setting() {
+    let words = "rgcn train ba-rel:300:2.5:5 --epochs 3 --hidden 8 --format json";
+    let plain = run(words, &[]).json();
+    assert_eq!(plain["settings"]["class_weights"], "none");
+    let balanced = run(&format!("{words} --class-weights balanced"), &[]).json();
+    assert_eq!(balanced["settings"]["class_weights"], "balanced");
+    let ranks = run(&format!("{words} --class-weights balanced --ranks 3"), &[]).json();
+    assert_eq!(balanced["params_hash"], ranks["params_hash"]);
+    let message = run(&format!("{words} --class-weights heavy"), &[]).error(2);
+    assert!(message.contains("none or balanced"), "{message}");
+}
+
 /// What an answer says of its settings is a file of settings.
 #[test]
 fn the_settings_of_an_answer_are_read_again() {

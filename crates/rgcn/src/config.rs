@@ -49,6 +49,17 @@ pub enum Normaliser {
     Node,
 }
 
+/// Weights of the classes in the loss of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassWeights {
+    /// Each training node counts as much as any other.
+    None,
+    /// Each class counts as much as any other: a node of a class weighs the mean class's training
+    /// nodes over its own class's.
+    Balanced,
+}
+
 /// Settings under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -68,6 +79,7 @@ named!(Optimiser, "optimiser", "sgd" => Sgd, "adagrad" => Adagrad, "adam" => Ada
 named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
 named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
 named!(Normaliser, "normaliser", "relation" => Relation, "node" => Node; "relation or node");
+named!(ClassWeights, "class_weights", "none" => None, "balanced" => Balanced; "none or balanced");
 named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
 
 /// The model and how it is trained.
@@ -106,6 +118,8 @@ pub struct Config {
     /// This times the sum of the squares of the input's and the first layer's parameters, biases
     /// excepted, is added to the loss.
     pub l2: f32,
+    /// Weights of the classes in the loss.
+    pub class_weights: ClassWeights,
     /// The optimiser.
     pub optimiser: Optimiser,
     /// The learning rate.
@@ -146,6 +160,7 @@ impl Default for Config {
             bias: false,
             dropout: 0.0,
             l2: 0.0,
+            class_weights: ClassWeights::None,
             optimiser: Optimiser::Adam,
             rate: 0.01,
             epochs: 50,

@@ -36,7 +36,7 @@ pub mod plan;
 mod size;
 mod train;
 
-pub use config::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
+pub use config::{ClassWeights, Config, Mode, Normaliser, Optimiser, Preset, Sums};
 pub use data::features::{Features, read_features};
 pub use data::labels::Labels;
 pub use data::{generate, import};

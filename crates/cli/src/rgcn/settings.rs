@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums};
+use shardgraph_rgcn::{
+    ClassWeights, Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums,
+};
 
 use crate::exit::BadInput;
 use crate::settings_file::{SettingsFile, checked};
@@ -29,7 +31,7 @@ pub(crate) struct SettingsArgs {
     /// Bases that the relations of a layer share; 0: each relation has weights of its own
     #[arg(long, value_name = "N")]
     bases: Option<usize>,
-    /// Runs of units that hear only each other: block-diagonal weights; 0: whole ones
+    /// Blocks of block-diagonal weights; 0: whole ones
     #[arg(long, value_name = "N")]
     blocks: Option<usize>,
     /// Divide messages by the edges of their relation into a node, or by all edges into it [default: relation]
@@ -50,6 +52,9 @@ pub(crate) struct SettingsArgs {
     /// Times the squares of the first layer's weights, added to the loss
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
+    /// Weights of classes in the loss: none, or balanced (each class counts as much as any other) [default: none]
+    #[arg(long, value_name = "none|balanced")]
+    class_weights: Option<ClassWeights>,
     /// Optimiser: sgd, adagrad or adam [default: of the preset]
     #[arg(long, alias = "optimizer", value_name = "RULE")]
     optimiser: Option<Optimiser>,
@@ -145,6 +150,7 @@ impl SettingsArgs {
             bias: base.bias || self.bias,
             dropout: self.dropout.unwrap_or(base.dropout),
             l2: self.l2.unwrap_or(base.l2),
+            class_weights: self.class_weights.unwrap_or(base.class_weights),
             optimiser: self.optimiser.unwrap_or(base.optimiser),
             rate: self.learning_rate.unwrap_or(base.rate),
             epochs: self.epochs.unwrap_or(base.epochs),
@@ -185,6 +191,7 @@ impl SettingsArgs {
             || self.bias
             || self.dropout.is_some()
             || self.l2.is_some()
+            || self.class_weights.is_some()
             || self.optimiser.is_some()
             || self.learning_rate.is_some()
             || self.mode.is_some()

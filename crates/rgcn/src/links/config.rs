@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MAX_WIDTH, Mode, Normaliser, Optimiser, Sums};
+use crate::config::{ClassWeights, MAX_WIDTH, Mode, Normaliser, Optimiser, Sums};
 use crate::named::named;
 use crate::{Config, Error};
 
@@ -285,6 +285,14 @@ impl LinkConfig {
             let expected = "1 or more: links are predicted from vectors of nodes";
             return Err(Error::config("embedding", 0, expected));
         }
+        if encoder.class_weights != ClassWeights::None {
+            let expected = "none: links have no classes";
+            return Err(Error::config(
+                "class_weights",
+                encoder.class_weights,
+                expected,
+            ));
+        }
         if encoder.features {
             let expected = "false: links are predicted from an embedding";
             return Err(Error::config("features", true, expected));
@@ -329,6 +337,10 @@ mod tests {
                 "self_loop = false",
             ),
             (refused(&|c| c.encoder.mode = Mode::Pruned), "mode = pruned"),
+            (
+                refused(&|c| c.encoder.class_weights = ClassWeights::Balanced),
+                "class_weights = balanced",
+            ),
             (refused(&|c| c.encoder.rate = 0.0), "rate = 0"),
         ];
         for (found, expected) in starts {

@@ -6,7 +6,7 @@ use shardgraph_collectives::Op;
 
 use super::comm::RankComm;
 use super::nodes::NodeSet;
-use crate::Error;
+use crate::{ClassWeights, Error};
 
 /// The labelled nodes of one rank in what the last layer makes.
 pub(crate) struct Targets {
@@ -14,12 +14,14 @@ pub(crate) struct Targets {
     own: Vec<(usize, u32)>,
     /// The number of each rank's.
     counts: Vec<usize>,
+    /// Weight of each class in the loss; empty: each is 1.
+    weights: Vec<f64>,
 }
 
 /// Loss and predictions of labelled nodes, the same on all ranks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scores {
-    /// The mean cross entropy.
+    /// The mean cross entropy, each by the weight of its class.
     pub(crate) loss: f64,
     /// The likeliest class of each, in the order of the nodes.
     pub(crate) predicted: Vec<u32>,
@@ -48,7 +50,37 @@ impl Targets {
         Targets {
             own: own.map(|&(place, class)| (place - first, class)).collect(),
             counts: places.iter().map(count).collect(),
+            weights: Vec::new(),
         }
+    }
+
+    /// The same with weights of the classes of `labels`, all those that are learnt from.
+    ///
+    /// # Source
+    /// scikit-learn's "balanced" heuristic, after King and Zeng, "Logistic regression in rare events
+    /// data" (2001): n / (classes * n of a class). Classes without a node do not count.
+    pub(crate) fn weighted(
+        mut self,
+        weights: ClassWeights,
+        labels: &[(u32, u32)],
+        n_classes: u32,
+    ) -> Targets {
+        if weights == ClassWeights::None {
+            return self;
+        }
+        let mut counts = vec![0u32; n_classes as usize];
+        for &(_, class) in labels {
+            counts[class as usize] += 1;
+        }
+        let n_present = counts.iter().filter(|&&count| count > 0).count();
+        let mean = labels.len() as f64 / n_present.max(1) as f64;
+        let weight = |&count: &u32| mean / f64::from(count.max(1));
+        self.weights = counts.iter().map(weight).collect();
+        self
+    }
+
+    fn weight(&self, class: u32) -> f64 {
+        self.weights.get(class as usize).copied().unwrap_or(1.0)
     }
 
     /// The likeliest class and all probabilities of each node of this rank.
@@ -82,13 +114,14 @@ impl Targets {
             let range = row * n_classes..(row + 1) * n_classes;
             let logits = &logits[range.clone()];
             let (probabilities, log_sum) = softmax(logits);
-            losses.push((log_sum - f64::from(logits[class as usize])).to_bits());
+            let weight = self.weight(class);
+            losses.push((weight * (log_sum - f64::from(logits[class as usize]))).to_bits());
             predicted.push(likeliest(logits));
             if let Some(gradient) = &mut gradient {
                 let hit = |c: usize| f64::from(u8::from(c == class as usize));
                 for (c, (gradient, p)) in gradient[range].iter_mut().zip(probabilities).enumerate()
                 {
-                    *gradient = ((p - hit(c)) / n) as f32;
+                    *gradient = (weight * (p - hit(c)) / n) as f32;
                 }
             }
         }
@@ -143,10 +176,12 @@ mod tests {
     use super::*;
     use shardgraph_collectives::{Comm, Timeout};
 
-    #[test]
-    fn the_gradient_is_that_of_the_loss() {
-        let labels = [(1, 2), (3, 0)];
-        let targets = Targets::new(&labels, &NodeSet::All(4), std::slice::from_ref(&(0..4)), 0);
+    /// Slopes of the loss by central differences, and the loss itself.
+    fn check_gradient(weights: ClassWeights, expected: impl Fn(f64, f64, f64) -> f64) {
+        let labels = [(1, 2), (2, 0), (3, 0)];
+        let places = std::slice::from_ref(&(0..4));
+        let targets = Targets::new(&labels, &NodeSet::All(4), places, 0);
+        let targets = targets.weighted(weights, &labels, 3);
         let logits: Vec<f32> = (0..12).map(|i| (i * 5 % 7) as f32 / 3.0).collect();
         let mut comm = Comm::solo();
         let mut ranks = RankComm {
@@ -170,9 +205,28 @@ mod tests {
                 gradient[i]
             );
         }
-        assert_eq!(
-            scores.predicted,
-            [1, 2].map(|row| likeliest(&logits[3 * (2 * row - 1)..][..3]))
+        let row = |node: usize| &logits[3 * node..][..3];
+        assert_eq!(scores.predicted, [1, 2, 3].map(|node| likeliest(row(node))));
+        let entropy = |node: usize, class: usize| {
+            let (_, log_sum) = softmax(row(node));
+            log_sum - f64::from(row(node)[class])
+        };
+        let expected = expected(entropy(1, 2), entropy(2, 0), entropy(3, 0));
+        assert!(
+            (scores.loss - expected).abs() < 1e-12,
+            "{} {expected}",
+            scores.loss
         );
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_loss() {
+        check_gradient(ClassWeights::None, |a, b, c| (a + b + c) / 3.0);
+    }
+
+    /// Two classes occur: the one of one node weighs as much as that of two.
+    #[test]
+    fn balanced_classes_count_as_much_as_one_another() {
+        check_gradient(ClassWeights::Balanced, |a, b, c| 0.5 * a + 0.25 * (b + c));
     }
 }

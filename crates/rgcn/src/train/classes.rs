@@ -152,7 +152,11 @@ impl<'a> Job<'a> {
         let mut trainer = ClassTrainer {
             job: self,
             network: Network::new(context)?,
-            targets: targets(&self.layout, context.rank, &self.train),
+            targets: targets(&self.layout, context.rank, &self.train).weighted(
+                self.config.class_weights,
+                &self.train,
+                context.n_classes,
+            ),
         };
         let begin = match state {
             None => 0,
