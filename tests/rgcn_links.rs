@@ -74,6 +74,27 @@ fn a_decoder_alone_learns_stops_and_answers_many_questions() {
     let one = "rgcn predict {} --valid {} --test {} --model {} --subject n3 --relation next --top 4 --format json";
     let single = run(one, &inputs[..4]).json();
     assert_eq!(single["ends"], asked[0]["ends"]);
+    let (nodes, relations) = (scratch.path().join("n.npz"), scratch.path().join("r.vec"));
+    let words = "rgcn predict {} --valid {} --test {} --model {} --vectors {} --relation-vectors {} --format json";
+    let answer = run(words, &[train, valid, test, &model, &nodes, &relations]).json();
+    assert_eq!(
+        (&answer["nodes"], &answer["columns"]),
+        (&30.into(), &16.into())
+    );
+    let text = fs::read_to_string(&relations).unwrap();
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names.len(), 5, "{text}");
+    assert!(
+        names.contains(&"next") && names.contains(&"inverse:next_but_one"),
+        "{text}"
+    );
+    let near = run("embed near n3 --model {} --top 3 --format json", &[&nodes]).json();
+    assert_eq!(near["near"].as_array().unwrap().len(), 3);
+    let words =
+        "rgcn predict {} --valid {} --test {} --model {} --queries {} --top 4 --format json";
     fs::write(&queries, "n3\tnext\t?\nn3\tnext\tn4\n").unwrap();
     let message = run(words, &inputs).error(2);
     assert!(

@@ -11,6 +11,7 @@ mod predict;
 mod queries;
 mod settings;
 mod train;
+mod vectors;
 
 use clap::{Args, Subcommand};
 

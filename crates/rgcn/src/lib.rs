@@ -45,11 +45,11 @@ pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use links::config::{LinkConfig, LinkDecoder, LinkLoss};
 pub use links::data::{LinkData, Overlap};
 pub use links::ranking::LinkScores;
-pub use links::saved::{Completion, Question, SavedLinks};
+pub use links::saved::{Completion, LinkVectors, Question, SavedLinks};
 pub use links::trainer::{LinkOptions, LinkOutcome, LinkReport, train_links};
 pub use shardgraph_metrics::RankScores;
 pub use train::{
-    DeviceMemory, EpochReport, Evaluation, Execution, MAX_RANKS, Outcome, Prediction, RunOptions,
-    SetScores, class_names, evaluate, predict, predict_probabilities, run_config, train,
-    train_as_rank,
+    DeviceMemory, EpochReport, Evaluation, Execution, MAX_RANKS, NodeUnits, Outcome, Prediction,
+    RunOptions, SetScores, class_names, evaluate, hidden_units, predict, predict_probabilities,
+    run_config, train, train_as_rank,
 };

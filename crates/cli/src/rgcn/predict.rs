@@ -12,6 +12,7 @@ use shardgraph_rgcn::{SavedLinks, class_names, predict_probabilities, run_config
 
 use super::data::{Data, DataArgs};
 use super::links::{self, QuestionArgs};
+use super::vectors::VectorArgs;
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
 use crate::{input_file, output_file};
@@ -23,6 +24,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --node 17 --node 4242
   shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --all-nodes --out classes.csv
+  shardgraph rgcn predict FB15k-237.tar.gz --model my-links --vectors nodes.npz --relation-vectors relations.npz
   shardgraph rgcn predict FB15k-237.tar.gz --model my-links --subject /m/027rn --relation /location/country/form_of_government";
 
 /// Print the classes of nodes, or the likeliest ends of links, by a trained R-GCN
@@ -46,6 +48,8 @@ pub(crate) struct PredictArgs {
     /// File to write: classes and probabilities as CSV, or the ends of --queries with tabs between
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    vectors: VectorArgs,
     #[command(flatten)]
     question: QuestionArgs,
     #[command(flatten)]
@@ -82,6 +86,13 @@ struct Prediction {
 
 /// Loads graph and model and prints the answer.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
+    if args.vectors.is_set() {
+        if args.asks_classes() || args.question.is_set() || args.out.is_some() {
+            let text = "--vectors and --relation-vectors are files of their own: leave other questions out";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        return args.vectors.write(&args.data, &args.model, &args.report);
+    }
     if SavedLinks::is_in(&args.model)? {
         if args.asks_classes() {
             let text = "a model that predicts links has no classes: ask with --relation and --subject or --object";

@@ -126,6 +126,22 @@ impl SavedLinks {
         })
     }
 
+    /// The vectors that the decoder scores triples by.
+    ///
+    /// # Errors
+    /// When the checkpoint does not fit its settings.
+    pub fn vectors(&self, data: &LinkData) -> Result<LinkVectors, Error> {
+        self.with_trainer(data, |trainer, ranks| {
+            trainer.encode_whole(ranks)?;
+            Ok(LinkVectors {
+                width: trainer.decoder.width,
+                nodes: trainer.units().to_vec(),
+                relations: trainer.decoder.relations.clone(),
+                has_inverse_relations: trainer.decoder.n_reciprocal.is_some(),
+            })
+        })
+    }
+
     /// Runs `body` with the model as it was when it was saved.
     pub(super) fn with_trainer<R>(
         &self,
@@ -182,6 +198,19 @@ fn best_of(scores: &[f32], known: &[u32], n_best: usize) -> Vec<Completion> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score));
     found.truncate(n_best);
     found
+}
+
+/// The vectors of nodes and relations, `width` numbers each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkVectors {
+    /// Numbers of a vector; of ComplEx the first half are real parts.
+    pub width: usize,
+    /// In the order of the nodes.
+    pub nodes: Vec<f32>,
+    /// In the order of the relations.
+    pub relations: Vec<f32>,
+    /// True if those of the inverse relations stand behind them, by which heads are asked for.
+    pub has_inverse_relations: bool,
 }
 
 /// One end of a triple and its relation; the other end is asked for.

@@ -317,14 +317,64 @@ pub(super) fn probabilities(
         let message = format!("node {node}: expected a node below {n_nodes}");
         return Err(Error::new(Error::Graph, message));
     }
-    let (config, n_classes) = (&saved.config, saved.n_classes);
-    config.check_features(graph)?;
     let mut wanted = nodes.to_vec();
     wanted.sort_unstable();
     wanted.dedup();
+    let predicted = with_network(graph, saved, &wanted, deadline, |network| {
+        let unlabelled: Vec<(u32, u32)> = wanted.iter().map(|&node| (node, 0)).collect();
+        let targets = targets(network.layout, network.rank, &unlabelled);
+        targets.probabilities(network.logits(), saved.n_classes as usize)
+    })?;
+    let of = |node: &u32| {
+        let found = wanted
+            .binary_search(node)
+            .ok()
+            .and_then(|idx| predicted.get(idx));
+        let (class, probabilities) = found.cloned().unwrap_or_default();
+        Prediction {
+            class,
+            probabilities,
+        }
+    };
+    Ok(nodes.iter().map(of).collect())
+}
+
+/// The units of the last hidden layer of all nodes by a saved model, on one rank.
+pub(super) fn hidden_units(
+    graph: &RelationalGraph,
+    saved: &Saved,
+    deadline: Timeout,
+) -> Result<NodeUnits, Error> {
+    let Some(&width) = saved.config.hidden.last() else {
+        let expected = "one hidden layer or more, whose units are asked for";
+        return Err(Error::config("hidden", "none", expected));
+    };
+    let all: Vec<u32> = (0..graph.n_nodes()).collect();
+    with_network(graph, saved, &all, deadline, |network| {
+        let layer = network.layers.len() - 2;
+        let set = &network.layout.sets[layer + 1];
+        let mut values = vec![0.0; all.len() * width];
+        for (place, units) in network.activations[layer].chunks_exact(width).enumerate() {
+            let at = set.node(place) as usize * width;
+            values[at..at + width].copy_from_slice(units);
+        }
+        NodeUnits { width, values }
+    })
+}
+
+/// Runs `body` with a saved model after a pass forward to the nodes that are wanted, which ascend.
+fn with_network<R>(
+    graph: &RelationalGraph,
+    saved: &Saved,
+    wanted: &[u32],
+    deadline: Timeout,
+    body: impl FnOnce(&Network<'_>) -> R,
+) -> Result<R, Error> {
+    let (config, n_classes) = (&saved.config, saved.n_classes);
+    config.check_features(graph)?;
     let extent = Extent::new(config, n_classes, graph, 1, Method::Source);
     let layout = layout_of(graph, config, &saved.train_nodes, extent)?;
-    let wider = layout.with_outputs(Some(&wanted));
+    let wider = layout.with_outputs(Some(wanted));
     let mut comm = Comm::solo();
     let ranks = &mut RankComm {
         comm: &mut comm,
@@ -339,19 +389,5 @@ pub(super) fn probabilities(
     saved.state.load(&mut network, ranks)?;
     let mut network = network.for_outputs(&wider, saved.state.epochs_done)?;
     network.forward(ranks, None)?;
-    let unlabelled: Vec<(u32, u32)> = wanted.iter().map(|&node| (node, 0)).collect();
-    let targets = targets(network.layout, network.rank, &unlabelled);
-    let predicted = targets.probabilities(network.logits(), n_classes as usize);
-    let of = |node: &u32| {
-        let found = wanted
-            .binary_search(node)
-            .ok()
-            .and_then(|idx| predicted.get(idx));
-        let (class, probabilities) = found.cloned().unwrap_or_default();
-        Prediction {
-            class,
-            probabilities,
-        }
-    };
-    Ok(nodes.iter().map(of).collect())
+    Ok(body(&network))
 }

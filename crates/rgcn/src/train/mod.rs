@@ -239,6 +239,28 @@ pub fn predict_probabilities(
     classes::probabilities(graph, &folder::saved(graph, folder)?, nodes, deadline)
 }
 
+/// A row of numbers for each node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeUnits {
+    /// Numbers of a row.
+    pub width: usize,
+    /// The rows in the order of the nodes.
+    pub values: Vec<f32>,
+}
+
+/// The units of the last hidden layer of all nodes by the model in a run's folder; zeros for nodes
+/// that no message reaches where there is no self loop.
+///
+/// # Errors
+/// As [`predict`], and when the model has no hidden layer.
+pub fn hidden_units(
+    graph: &RelationalGraph,
+    folder: &Path,
+    deadline: Timeout,
+) -> Result<NodeUnits, Error> {
+    classes::hidden_units(graph, &folder::saved(graph, folder)?, deadline)
+}
+
 /// The names of a run's classes; empty where it was given none.
 ///
 /// # Errors

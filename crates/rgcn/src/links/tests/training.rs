@@ -161,6 +161,21 @@ fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
         assert!(all.iter().any(|found| !found.is_known));
         assert_eq!(saved.complete(&data, asked, 3).unwrap(), all[..3]);
     }
+    let vectors = saved.vectors(&data).unwrap();
+    let row =
+        |values: &[f32], at: u32| values[at as usize * vectors.width..][..vectors.width].to_vec();
+    let asked = question(query.source, query.relation, false);
+    for found in saved.complete(&data, asked, 20).unwrap() {
+        let relation = row(&vectors.relations, query.relation);
+        let ends = [query.source, found.node].map(|node| row(&vectors.nodes, node));
+        let terms = relation.iter().zip(&ends[0]).zip(&ends[1]);
+        let score: f32 = terms.map(|((r, x), y)| r * x * y).sum();
+        assert!(
+            (score - found.score).abs() < 1e-5,
+            "{score} {}",
+            found.score
+        );
+    }
     assert!(saved.complete(&data, question(20, 0, true), 3).is_err());
     assert!(saved.complete(&data, question(0, 2, true), 3).is_err());
 }

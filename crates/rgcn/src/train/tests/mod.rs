@@ -270,6 +270,18 @@ fn a_resumed_run_is_one_that_never_stopped() {
         let again = evaluate(&graph, &path, &labels, Timeout::default()).unwrap();
         assert_eq!(again, whole.evaluation, "variant {variant}");
         let (nodes, classes): (Vec<u32>, Vec<u32>) = labels.test().iter().rev().copied().unzip();
+        let units = hidden_units(&graph, &path, Timeout::default());
+        match config.hidden.last() {
+            None => assert!(units.is_err(), "variant {variant}"),
+            Some(&width) => {
+                let units = units.unwrap();
+                assert_eq!(units.width, width);
+                assert_eq!(units.values.len(), width * graph.n_nodes() as usize);
+                // They are behind a relu.
+                assert!(units.values.iter().all(|&x| x >= 0.0));
+                assert!(units.values.iter().any(|&x| x > 0.0));
+            }
+        }
         let predicted = predict(&graph, &path, &nodes, Timeout::default()).unwrap();
         let right = classes
             .iter()
