@@ -368,6 +368,12 @@ enum Family {
     Spectral,
 }
 
+impl Family {
+    fn is_order(self) -> bool {
+        matches!(self, Family::Order(_))
+    }
+}
+
 /// One table, and what it took.
 struct Made {
     rows: Embedding,
@@ -505,8 +511,8 @@ impl Trainer<'_> {
 
 /// Chooses orders, epochs and rates by edges that are held back.
 ///
-/// The epochs of each kind of table double while the held-back edges are told apart better; a kind
-/// that is far behind another is left. Then the best tables are put side by side, if that is better
+/// The epochs of each kind of table double while the held-back edges are told apart better; an
+/// order that is far behind the other is left. Then the best tables are put side by side, if that is better
 /// still. A graph with too few edges to hold any back gets the settings as they are, with
 /// `most_epochs`.
 fn select(

@@ -14,7 +14,8 @@ const FEWEST: u64 = 20;
 const L2: f64 = 1e-4;
 /// Better by less than this is no better: a wider table must be worth its columns.
 const WORTH: f64 = 0.002;
-/// A kind of table whose score is so much below another's climbs no further.
+/// An order whose score is so much below the other's, after as many epochs, climbs no further.
+/// (Softmax has its best score after few epochs, orders after many: they are not compared.)
 const BEHIND: f64 = 0.03;
 /// Share of the time limit that trials may take; the rest is for the final training.
 const TRIAL_SHARE: f64 = 0.6;
@@ -140,7 +141,7 @@ impl<'s> Search<'s> {
     }
 
     /// Doubles the epochs of all kinds of tables side by side, of each one while its score rises by
-    /// [`WORTH`] and is not [`BEHIND`].
+    /// [`WORTH`], and of an order while it is not [`BEHIND`] the other.
     pub(super) fn climb(
         &mut self,
         families: &[Family],
@@ -171,9 +172,9 @@ impl<'s> Search<'s> {
                     });
                 }
             }
-            let scores = rising.iter().map(|climber| climber.score);
-            let best = scores.fold(f64::NEG_INFINITY, f64::max);
-            rising.retain(|climber| climber.score >= best - BEHIND);
+            let orders = rising.iter().filter(|climber| climber.family.is_order());
+            let best = orders.map(|climber| climber.score).fold(0.0, f64::max);
+            rising.retain(|climber| !climber.family.is_order() || climber.score >= best - BEHIND);
             if rising.is_empty() {
                 break;
             }

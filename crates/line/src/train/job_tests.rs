@@ -64,7 +64,7 @@ fn a_job_of_many_parts_is_its_passes_one_after_the_other() {
             n_columns: config.dim,
             first: 0,
         };
-        rows_to_values(&run, &buffer.into_tables(), columns, &mut values).unwrap();
+        rows_to_values(&run, &buffer.into_tables()[0], columns, &mut values).unwrap();
         values
     };
     let whole = trained(&|job| vec![job.clone()]);

@@ -2,7 +2,7 @@
 
 use super::bucket_trainer::LoadedJob;
 use super::context::OrderContext;
-use super::export::rows_to_values;
+use super::export::check_tables;
 use super::partition_buffer::PartitionBuffer;
 use super::scalar::Scalar;
 use super::worker_pool::WorkerPool;
@@ -237,12 +237,7 @@ fn saturated_contexts_are_no_answer() {
         let rows = loaded.context_rows.as_mut().unwrap();
         rows.values.as_host_mut().unwrap()[7] = context;
         buffer.put_job(loaded);
-        let mut values = Vec::new();
-        let columns = Columns {
-            n_columns: config.dim,
-            first: 0,
-        };
-        rows_to_values(&run, &buffer.into_tables(), columns, &mut values).map(|()| values)
+        check_tables(&run, &buffer.into_tables())
     };
     assert!(filled(0x7bfe).is_ok());
     let error = filled(0xfbff).unwrap_err();
