@@ -47,7 +47,7 @@ pub(crate) struct TrainArgs {
     /// paper, in memory
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     contexts: Option<PathBuf>,
-    /// Draw a picture of the choice: AUC of the held-back edges and length of rows by epochs
+    /// Draw a picture: of the choice, AUC of the held-back edges and length of rows by epochs
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     svg: Option<PathBuf>,
     #[command(flatten)]

@@ -67,7 +67,8 @@ pub(crate) struct LinkArgs {
     /// Consecutive samples that share their negatives: triples [default: 32]
     #[arg(long, value_name = "N")]
     shared_negatives: Option<u32>,
-    /// k-vs-all (cross entropy over all nodes, without an encoder), softmax over sampled ones, or logistic as R-GCN's authors have it
+    /// Loss of a sample: k-vs-all (cross entropy over all nodes, without an encoder), softmax over sampled ones, or logistic as R-GCN's
+    /// authors have it
     /// [default: k-vs-all up to 100000 nodes, else softmax]
     #[arg(long, value_name = "LOSS")]
     loss: Option<LinkLoss>,
