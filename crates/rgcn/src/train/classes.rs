@@ -12,7 +12,7 @@ use super::memory::{self, DeviceMemory, Here};
 use super::run::{self, RunFolder, Trainer};
 use super::schedule::CheckpointSchedule;
 use super::state::{State, gather, params_hash};
-use super::{EpochReport, Evaluation, Execution, Outcome, Prediction, RunOptions};
+use super::{EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, RunOptions};
 use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
