@@ -144,6 +144,14 @@ struct OnDisk {
     resumed_samples: u64,
 }
 
+/// A graph and how it is trained on.
+#[derive(Clone, Copy)]
+struct Training<'a> {
+    store: &'a Store,
+    config: &'a Config,
+    device: &'a Device,
+}
+
 /// What training took, wherever the tables were.
 struct Took {
     samples: u64,
@@ -190,26 +198,36 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         config = line.config(args.graph.seed(), &device)?;
     }
     let config = config;
+    let training = Training {
+        store,
+        config: &config,
+        device: &device,
+    };
     let took = match (&args.disk.work, &select) {
-        (Some(work), _) => on_disk(args, (store, &config, &device), work, &options)?,
-        (None, Some(select)) => chosen(args, store, &config, &device, select, form)?,
-        (None, None) => in_memory(args, (store, &config, &device), form)?,
+        (Some(work), _) => on_disk(args, training, work, &options)?,
+        (None, Some(select)) => chosen(args, training, select, form)?,
+        (None, None) => in_memory(args, training, form)?,
     };
     args.report.note(&format!("wrote {}", args.out.display()));
     // The answer is there: a file that cannot be removed is no reason not to say so.
     if let Some(Err(error)) = kept.map(KeptStore::remove) {
         args.report.note(&format!("{error:#}"));
     }
-    let run = (store, &config, &device);
-    args.report.answer(&answer(args, run, took, load_seconds))
+    args.report
+        .answer(&answer(args, training, took, load_seconds))
 }
 
 fn answer<'a>(
     args: &'a TrainArgs,
-    (store, config, device): (&Store, &'a Config, &Device),
+    training: Training<'a>,
     took: Took,
     load_seconds: f64,
 ) -> Answer<'a> {
+    let Training {
+        store,
+        config,
+        device,
+    } = training;
     let sharing = config.sharing_in(store);
     let bytes_per_sample = sharing.bytes_per_sample();
     Answer {
@@ -347,11 +365,12 @@ fn make(work: &Path) -> Result<(), BadInput> {
     std::fs::create_dir_all(work).map_err(wrong)
 }
 
-fn in_memory(
-    args: &TrainArgs,
-    (store, config, device): (&Store, &Config, &Device),
-    form: FileFormat,
-) -> anyhow::Result<Took> {
+fn in_memory(args: &TrainArgs, training: Training<'_>, form: FileFormat) -> anyhow::Result<Took> {
+    let Training {
+        store,
+        config,
+        device,
+    } = training;
     let init = args.init.as_deref().map(|path| formats::read(path, None));
     let init = init.transpose()?;
     let options = TrainOptions {
@@ -381,12 +400,15 @@ fn in_memory(
 /// Chooses settings by held-back edges, then trains in memory.
 fn chosen(
     args: &TrainArgs,
-    store: &Store,
-    config: &Config,
-    device: &Device,
+    training: Training<'_>,
     select: &SelectConfig,
     form: FileFormat,
 ) -> anyhow::Result<Took> {
+    let Training {
+        store,
+        config,
+        device,
+    } = training;
     let mut show = Show::new(&args.report);
     let line = Line::new(config.clone()).selecting(select.clone());
     let fitted = line.fit_store(store, device, &mut |progress| show.step(progress))?;
@@ -409,10 +431,15 @@ fn chosen(
 
 fn on_disk(
     args: &TrainArgs,
-    (store, config, device): (&Store, &Config, &Device),
+    training: Training<'_>,
     work: &Path,
     options: &DiskOptions,
 ) -> anyhow::Result<Took> {
+    let Training {
+        store,
+        config,
+        device,
+    } = training;
     let mut show = Show::new(&args.report);
     let disk = DiskRun {
         work,
