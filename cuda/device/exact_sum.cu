@@ -11,6 +11,7 @@
 // Bytes: exact_exponents 4 a partial and 1 an element; exact_fixed 4 a partial and 9 an element; exact_round 13 an element.
 #include "fixed_point.cuh"
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace {
 
@@ -30,7 +31,7 @@ __device__ inline unsigned long long count_of(float x) {
 
 extern "C" __global__ void __launch_bounds__(256)
     exact_exponents(const float* blocks, unsigned long long n_blocks, unsigned long long length, unsigned char* exponents) {
-    const unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     unsigned largest = 0;
     for (unsigned long long b = 0; b < n_blocks; ++b) {
@@ -43,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     exact_fixed(const float* blocks, unsigned long long n_blocks, unsigned long long length, const unsigned char* exponents,
                 unsigned long long* sums) {
-    const unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     const unsigned exponent = exponents[i];
     const double scale = exponent == NON_FINITE ? 0.0 : fixed_point_scale(exponent);
@@ -57,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 extern "C" __global__ void __launch_bounds__(256)
     exact_round(const unsigned long long* sums, const unsigned char* exponents, unsigned long long length, float* out) {
-    const unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     const unsigned exponent = exponents[i];
     const unsigned long long sum = sums[i];

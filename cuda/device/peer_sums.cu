@@ -12,6 +12,7 @@
 // Bytes: peer_sum 4 (n_parts + 1) an element; peer_exact_sum 8 a partial (the second pass may hit the cache) and 4 an element.
 #include "fixed_point.cuh"
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace {
 
@@ -30,7 +31,7 @@ __device__ void for_each_partial(const unsigned long long* parts, const unsigned
 
 extern "C" __global__ void __launch_bounds__(256)
     peer_sum(const unsigned long long* parts, unsigned n_parts, unsigned long long first, unsigned long long length, float* out) {
-    const unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     float sum = reinterpret_cast<const float*>(parts[0])[first + i];
     for (unsigned p = 1; p < n_parts; ++p) sum += reinterpret_cast<const float*>(parts[p])[first + i];
@@ -40,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     peer_exact_sum(const unsigned long long* parts, const unsigned long long* n_blocks, unsigned n_parts,
                    unsigned long long length, float* out) {
-    const unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     unsigned largest = 0;
     NonFinite kinds = {false, false, false};

@@ -11,9 +11,13 @@
 // n_negatives is at most 31.
 // Bytes of one sample, tables in f32: (2 + K) rows read and added to = 8 * dim * (2 + K): 7168 for dim 128, K 5.
 //
-// sgns_order<1|2>_<f32|f16>         dim <= 128, dim % 4 == 0: a warp a sample, vertex row and all targets in registers
-// sgns_order<1|2>_<f32|f16>_any     every dim
-// sgns_order<1|2>_<f32|f16>_shared  a warp a group: the negatives of the group stand in shared memory
+// sgns_order<1|2>_<f32|f16>          dim <= 128, dim % 4 == 0, no losses: a warp a sample, vertex row and all targets in
+//                                    registers
+// sgns_order<1|2>_<f32|f16>_any      every dim, losses
+// sgns_order<1|2>_<f32|f16>_shared5  dim <= 128, dim % 4 == 0, at most 5 negatives, no losses: a warp a group, whose
+//                                    negatives stand in registers
+// sgns_order<1|2>_<f32|f16>_shared   dim <= 256, dim % 4 == 0, losses: a warp a group, whose negatives stand in shared
+//                                    memory
 // These are hogwild: warps update one another's rows meanwhile. f32 rows take atomic additions, fp16 rows plain writes with
 // stochastic rounding. Not repeatable on a GPU.
 //
@@ -52,7 +56,7 @@ __device__ inline void add_row(T *table, unsigned row, unsigned dim, unsigned la
 template <int N> __device__ inline float dot_of(const Row<N> &a, const Row<N> &b) {
     float sum = 0.0f;
     for (int i = 0; i < N; ++i) sum += sgns::dot_of(a.part[i], b.part[i]);
-    return sum_over_warp(sum);
+    return warp_sum(sum);
 }
 
 template <int N> __device__ inline void add_scaled(Row<N> &sum, float factor, const Row<N> &v) {
@@ -72,10 +76,16 @@ __device__ inline unsigned rounding_word<unsigned short>(const Job &job, unsigne
     return philox(job.seed, job.first_sample + i, lane, ROUNDING).word[0];
 }
 
+template <class T> __device__ inline RoundingWords rounding_words_of(unsigned) { return RoundingWords{{0u, 0u}}; }
+template <> __device__ inline RoundingWords rounding_words_of<unsigned short>(unsigned random) {
+    return rounding_words(random);
+}
+
 // One sample by one warp with at most 128 * N columns; up to TILE target rows are in flight together. Lane k draws target k.
-template <int N, int TILE, class T>
+// Gives the loss, or 0.
+template <int N, int TILE, bool LOSS, class T>
 __device__ inline float sample_in_registers(const Job &job, unsigned long long i, T *vertex, T *context) {
-    const unsigned lane = threadIdx.x & 31;
+    const unsigned lane = lane_of_warp();
     const Edge edge = edge_of(job, i);
     const Row<N> source = load_row<N>(vertex, edge.source, job.dim, lane);
     const unsigned random = rounding_word<T>(job, i, lane);
@@ -87,7 +97,7 @@ __device__ inline float sample_in_registers(const Job &job, unsigned long long i
         Row<N> row[TILE];
 #pragma unroll
         for (int k = 0; k < TILE; ++k) {
-            const unsigned target = __shfl_sync(FULL, own_target, (first + k) & 31);
+            const unsigned target = __shfl_sync(ALL_LANES, own_target, (first + k) & 31);
             row[k] = first + k < n_slots ? load_row<N>(context, target, job.dim, lane) : zero_row<N>();
         }
 #pragma unroll
@@ -95,10 +105,10 @@ __device__ inline float sample_in_registers(const Job &job, unsigned long long i
             if (first + k >= n_slots) break; // the same for the whole warp
             const bool positive = first + k == 0;
             const float dot = dot_of<N>(source, row[k]);
-            const float factor = coefficient(dot, positive, job.rate);
-            loss += loss_of(dot, positive);
+            const float factor = approximate_coefficient(dot, positive, job.rate);
+            if (LOSS) loss += loss_of(dot, positive);
             add_scaled<N>(gradient, factor, row[k]);
-            const unsigned target = __shfl_sync(FULL, own_target, first + k); // again, not kept: registers
+            const unsigned target = __shfl_sync(ALL_LANES, own_target, first + k); // again, not kept: registers
             add_row<N>(context, target, job.dim, lane, source, factor, random + 0xC2B2AE35u * (first + k + 1));
         }
     }
@@ -110,7 +120,7 @@ __device__ inline float sample_in_registers(const Job &job, unsigned long long i
 // cache by then). Lane k holds target k and its coefficient.
 template <class T>
 __device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vertex, T *context) {
-    const unsigned lane = threadIdx.x & 31;
+    const unsigned lane = lane_of_warp();
     const Edge edge = edge_of(job, i);
     T *source = vertex + static_cast<unsigned long long>(edge.source) * job.dim;
     const unsigned random = rounding_word<T>(job, i, lane);
@@ -118,13 +128,13 @@ __device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vert
     const unsigned own_target = lane < n_slots ? target_of(job, i, lane, edge.target) : 0;
     float own_factor = 0.0f, loss = 0.0f;
     for (unsigned k = 0; k < n_slots; ++k) {
-        const T *row = context + static_cast<unsigned long long>(__shfl_sync(FULL, own_target, k)) * job.dim;
+        const T *row = context + static_cast<unsigned long long>(__shfl_sync(ALL_LANES, own_target, k)) * job.dim;
         float sum = 0.0f;
         for (unsigned column = lane; column < job.dim; column += 32)
             sum = fmaf(load_one(source + column), load_one(row + column), sum);
-        const float dot = sum_over_warp(sum);
+        const float dot = warp_sum(sum);
         loss += loss_of(dot, k == 0);
-        if (k == lane) own_factor = coefficient(dot, k == 0, job.rate);
+        if (k == lane) own_factor = approximate_coefficient(dot, k == 0, job.rate);
     }
     for (unsigned first = 0; first < job.dim; first += 32) {
         const unsigned column = first + lane;
@@ -132,8 +142,8 @@ __device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vert
         const float old = inside ? load_one(source + column) : 0.0f;
         float gradient = 0.0f;
         for (unsigned k = 0; k < n_slots; ++k) {
-            const float factor = __shfl_sync(FULL, own_factor, k);
-            T *row = context + static_cast<unsigned long long>(__shfl_sync(FULL, own_target, k)) * job.dim;
+            const float factor = __shfl_sync(ALL_LANES, own_factor, k);
+            T *row = context + static_cast<unsigned long long>(__shfl_sync(ALL_LANES, own_target, k)) * job.dim;
             if (!inside) continue;
             gradient = fmaf(factor, load_one(row + column), gradient);
             add_one(row + column, factor * old, random + 0xC2B2AE35u * (k + 1) + 0x85EBCA6Bu * first);
@@ -147,7 +157,7 @@ __device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vert
 template <int N, class T>
 __device__ void group_in_shared(const Job &job, unsigned long long first, unsigned long long end, T *vertex, T *context,
                                 float *rows, float *losses) {
-    const unsigned lane = threadIdx.x & 31;
+    const unsigned lane = lane_of_warp();
     const unsigned padded = 128 * N; // one row, and behind all rows the sums
     float *sums = rows + job.n_negatives * padded;
     for (unsigned k = 0; k < job.n_negatives; ++k) {
@@ -165,8 +175,8 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
         const Row<N> target = load_row<N>(context, edge.target, job.dim, lane);
         const unsigned random = rounding_word<T>(job, i, lane);
         const float dot = dot_of<N>(source, target);
-        const float factor = coefficient(dot, true, job.rate);
-        float loss = loss_of(dot, true);
+        const float factor = approximate_coefficient(dot, true, job.rate);
+        float loss = losses ? loss_of(dot, true) : 0.0f;
         Row<N> gradient = zero_row<N>();
         add_scaled<N>(gradient, factor, target);
         add_row<N>(context, edge.target, job.dim, lane, source, factor, random + 0xC2B2AE35u);
@@ -177,8 +187,8 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
                 row.part[c] = Four{{v.x, v.y, v.z, v.w}};
             }
             const float negative_dot = dot_of<N>(source, row);
-            const float negative = coefficient(negative_dot, false, job.rate);
-            loss += loss_of(negative_dot, false);
+            const float negative = approximate_coefficient(negative_dot, false, job.rate);
+            if (losses) loss += loss_of(negative_dot, false);
             add_scaled<N>(gradient, negative, row);
             for (int c = 0; c < N; ++c) {
                 float4 *at = reinterpret_cast<float4 *>(sums + k * padded + 128 * c + 4 * lane);
@@ -202,25 +212,123 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
     }
 }
 
-__device__ inline unsigned long long global_warp() {
-    return (static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x) >> 5;
+// Adds factor * v to what a row held as `old`: f32 rows lose nothing, fp16 rows what others wrote meanwhile.
+__device__ inline void update_four(float *at, const Four &, float factor, const Four &v, const RoundingWords &) {
+    add_four(at, scaled(factor, v), 0u);
 }
 
-__device__ inline unsigned long long n_warps() { return static_cast<unsigned long long>(gridDim.x) * (blockDim.x >> 5); }
+__device__ inline void update_four(unsigned short *at, const Four &old, float factor, const Four &v,
+                                   const RoundingWords &random) {
+    Four sum = old;
+    sgns::add_scaled(sum, factor, v);
+    store_four(at, sum, random);
+}
 
-template <class T> __device__ void run(const Job &job, T *vertex, T *context, float *losses) {
-    for (unsigned long long i = global_warp(); i < job.count; i += n_warps()) {
-        const float loss = sample_in_registers<1, 6>(job, i, vertex, context);
-        if (losses && (threadIdx.x & 31) == 0) losses[i] = loss;
+// A lane's four columns of a table.
+template <class T> struct Columns {
+    T *first;
+    unsigned row_bytes;
+
+    // One multiplication: multiply, widen and add.
+    __device__ T *of(unsigned row) const {
+        return reinterpret_cast<T *>(reinterpret_cast<unsigned long long>(first) +
+                                     static_cast<unsigned long long>(row) * row_bytes);
     }
+};
+
+// The negatives of a group: a lane's columns of each, and what is to be added to them.
+template <int K> struct Negatives {
+    Four row[K];
+    Four sum[K];
+};
+
+// One sample with at most K <= 7 negatives in registers, of whose dot products the warp makes eight sums at once. A negative
+// that is not there is a row of zeros. `is_inside`: this lane has columns.
+template <int K, bool ONE_TABLE, class T>
+__device__ inline void sample_beside_negatives(const Edge &edge, float rate, const Columns<T> &vertex,
+                                               const Columns<T> &context, bool is_inside, Negatives<K> &negatives,
+                                               unsigned random) {
+    T *const source = vertex.of(edge.source);
+    T *const target = context.of(edge.target);
+    const Four s = load_four_if(is_inside, source);
+    const Four t = load_four_if(is_inside, target);
+    float dots[8] = {sgns::dot_of(s, t)};
+#pragma unroll
+    for (int k = 0; k < K; ++k) dots[k + 1] = sgns::dot_of(s, negatives.row[k]);
+    const bool is_positive = lane_of_warp() < 4u;
+    const float own_factor = approximate_coefficient(warp_sum_of_eight(dots), is_positive, rate);
+    const float factor = __shfl_sync(ALL_LANES, own_factor, 0);
+    Four gradient = scaled(factor, t);
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+        const float negative = __shfl_sync(ALL_LANES, own_factor, 4 * k + 4);
+        sgns::add_scaled(gradient, negative, negatives.row[k]);
+        sgns::add_scaled(negatives.sum[k], negative, s);
+    }
+    if (!is_inside) return;
+    const RoundingWords words = rounding_words_of<T>(random);
+    update_four(target, t, factor, s, words);
+    const bool is_loop = ONE_TABLE && edge.source == edge.target; // its row has just been written
+    const Four now = is_loop ? load_four(source) : s;
+    update_four(source, now, 1.0f, gradient, RoundingWords{{words.word[0] * 0x2C1B3C6Du, words.word[1] * 0x297A2D39u}});
+}
+
+// A group of samples by one warp, with the rows of its at most K negatives in registers; dim <= 128.
+template <int K, bool ONE_TABLE, class T>
+__device__ inline void group_in_registers(const Job &job, unsigned long long first, unsigned long long end,
+                                          const Columns<T> &vertex, const Columns<T> &context) {
+    const unsigned lane = lane_of_warp();
+    const bool is_inside = 4u * lane < job.dim;
+    const unsigned own_negative = lane < job.n_negatives ? target_of(job, first, lane + 1u, 0u) : 0u;
+    Negatives<K> negatives;
+#pragma unroll
+    for (unsigned k = 0; k < K; ++k) {
+        const unsigned row = __shfl_sync(ALL_LANES, own_negative, k);
+        negatives.row[k] = load_four_if(is_inside && k < job.n_negatives, context.of(row));
+        negatives.sum[k] = zero_four();
+    }
+    unsigned random = rounding_word<T>(job, first, lane);
+    for (unsigned long long base = first; base < end; base += WARP) { // lane l reads edge l
+        const Edge own = base + lane < end ? edge_of(job, base + lane) : Edge{0u, 0u};
+        const unsigned n = end - base < WARP ? static_cast<unsigned>(end - base) : WARP;
+#pragma unroll 1
+        for (unsigned i = 0; i < n; ++i) {
+            const Edge edge = {__shfl_sync(ALL_LANES, own.source, i), __shfl_sync(ALL_LANES, own.target, i)};
+            sample_beside_negatives<K, ONE_TABLE>(edge, job.rate, vertex, context, is_inside, negatives, random);
+            random += 0xC2B2AE35u;
+        }
+    }
+#pragma unroll
+    for (unsigned k = 0; k < K; ++k) {
+        const unsigned row = __shfl_sync(ALL_LANES, own_negative, k);
+        if (is_inside && k < job.n_negatives) add_four(context.of(row), negatives.sum[k], random + 0x85EBCA6Bu * k);
+    }
+}
+
+// At most K negatives, dim <= 128, dim % 4 == 0, no losses.
+template <int K, bool ONE_TABLE, class T> __device__ void run_registers(const Job &job, T *vertex, T *context) {
+    const unsigned row_bytes = job.dim * sizeof(T);
+    const Columns<T> of_vertex = {vertex + 4u * lane_of_warp(), row_bytes};
+    const Columns<T> of_context = {context + 4u * lane_of_warp(), row_bytes};
+    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
+    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
+        const unsigned long long first = g * job.group;
+        const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
+        group_in_registers<K, ONE_TABLE>(job, first, end, of_vertex, of_context);
+    }
+}
+
+template <class T> __device__ void run(const Job &job, T *vertex, T *context) {
+    for (unsigned long long i = warp_of_grid(); i < job.count; i += warps_of_grid())
+        sample_in_registers<1, 6, false>(job, i, vertex, context);
 }
 
 template <class T> __device__ void run_any(const Job &job, T *vertex, T *context, float *losses) {
     const bool in_registers = job.dim <= 256 && job.dim % 4 == 0;
-    for (unsigned long long i = global_warp(); i < job.count; i += n_warps()) {
-        const float loss = in_registers ? sample_in_registers<2, 3>(job, i, vertex, context)
+    for (unsigned long long i = warp_of_grid(); i < job.count; i += warps_of_grid()) {
+        const float loss = in_registers ? sample_in_registers<2, 3, true>(job, i, vertex, context)
                                         : sample_of_any_dim(job, i, vertex, context);
-        if (losses && (threadIdx.x & 31) == 0) losses[i] = loss;
+        if (losses && (lane_of_warp()) == 0) losses[i] = loss;
     }
 }
 
@@ -229,7 +337,7 @@ template <class T> __device__ void run_shared(const Job &job, T *vertex, T *cont
     const unsigned padded = job.dim <= 128 ? 128 : 256;
     float *rows = memory + 2ull * job.n_negatives * padded * (threadIdx.x >> 5);
     const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
-    for (unsigned long long g = global_warp(); g < n_groups; g += n_warps()) {
+    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
         const unsigned long long first = g * job.group;
         const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
         if (padded == 128)
@@ -244,9 +352,9 @@ template <class T> __device__ void run_shared(const Job &job, T *vertex, T *cont
 template <class T>
 __device__ void coefficients(const Job &job, const T *vertex, const T *context, unsigned *sources, unsigned *targets,
                              float *factors, float *losses) {
-    const unsigned lane = threadIdx.x & 31;
+    const unsigned lane = lane_of_warp();
     const unsigned n_slots = job.n_negatives + 1;
-    for (unsigned long long i = global_warp(); i < job.count; i += n_warps()) {
+    for (unsigned long long i = warp_of_grid(); i < job.count; i += warps_of_grid()) {
         const Edge edge = edge_of(job, i);
         const T *source = vertex + static_cast<unsigned long long>(edge.source) * job.dim;
         float loss = 0.0f;
@@ -256,7 +364,7 @@ __device__ void coefficients(const Job &job, const T *vertex, const T *context, 
             float sum = 0.0f;
             for (unsigned column = lane; column < job.dim; column += 32)
                 sum = fmaf(load_one(source + column), load_one(row + column), sum);
-            const float dot = sum_over_warp(sum);
+            const float dot = warp_sum(sum);
             loss += loss_of(dot, slot == 0);
             if (lane == 0) {
                 targets[i * n_slots + slot] = target;
@@ -273,8 +381,8 @@ __device__ void coefficients(const Job &job, const T *vertex, const T *context, 
 template <class T>
 __device__ void row_gradients(const unsigned long long *offsets, const unsigned *others, const unsigned *places,
                               const float *factors, const T *table, unsigned n_rows, unsigned dim, float *gradients) {
-    const unsigned lane = threadIdx.x & 31;
-    for (unsigned long long r = global_warp(); r < n_rows; r += n_warps())
+    const unsigned lane = lane_of_warp();
+    for (unsigned long long r = warp_of_grid(); r < n_rows; r += warps_of_grid())
         for (unsigned column = lane; column < dim; column += 32) {
             float sum = 0.0f;
             for (unsigned long long i = offsets[r]; i < offsets[r + 1]; ++i)
@@ -299,9 +407,8 @@ extern "C" __global__ void __launch_bounds__(128)
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate,
-                    unsigned with_loss, float *losses, float *vertex, float *context) {
-    sgns::run(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);
+                    unsigned long long first_edge, unsigned long long count, float rate, float *vertex, float *context) {
+    sgns::run(SGNS_JOB, vertex, context);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 5)
@@ -325,14 +432,13 @@ extern "C" __global__ void __launch_bounds__(128, 5)
     sgns::run_shared(SGNS_JOB, vertex, context, with_loss ? losses : nullptr, memory);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 8)
     sgns_order2_f16(const unsigned *__restrict__ edges, unsigned long long n_edges,
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate,
-                    unsigned with_loss, float *losses, unsigned short *vertex, unsigned short *context) {
-    sgns::run(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);
+                    unsigned long long first_edge, unsigned long long count, float rate, unsigned short *vertex, unsigned short *context) {
+    sgns::run(SGNS_JOB, vertex, context);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 5)
@@ -356,6 +462,26 @@ extern "C" __global__ void __launch_bounds__(128, 5)
     sgns::run_shared(SGNS_JOB, vertex, context, with_loss ? losses : nullptr, memory);
 }
 
+extern "C" __global__ void __launch_bounds__(128, 5)
+    sgns_order2_f32_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
+                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
+                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                            unsigned n_negatives, unsigned group, unsigned long long seed,
+                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                            float rate, float *vertex, float *context) {
+    sgns::run_registers<5, false>(SGNS_JOB, vertex, context);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 5)
+    sgns_order2_f16_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
+                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
+                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                            unsigned n_negatives, unsigned group, unsigned long long seed,
+                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                            float rate, unsigned short *vertex, unsigned short *context) {
+    sgns::run_registers<5, false>(SGNS_JOB, vertex, context);
+}
+
 // ---- Order 1: one table.
 
 extern "C" __global__ void __launch_bounds__(128)
@@ -363,9 +489,8 @@ extern "C" __global__ void __launch_bounds__(128)
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate,
-                    unsigned with_loss, float *losses, float *table) {
-    sgns::run(SGNS_JOB, table, table, with_loss ? losses : nullptr);
+                    unsigned long long first_edge, unsigned long long count, float rate, float *table) {
+    sgns::run(SGNS_JOB, table, table);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 5)
@@ -389,14 +514,13 @@ extern "C" __global__ void __launch_bounds__(128, 5)
     sgns::run_shared(SGNS_JOB, table, table, with_loss ? losses : nullptr, memory);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 8)
     sgns_order1_f16(const unsigned *__restrict__ edges, unsigned long long n_edges,
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate,
-                    unsigned with_loss, float *losses, unsigned short *table) {
-    sgns::run(SGNS_JOB, table, table, with_loss ? losses : nullptr);
+                    unsigned long long first_edge, unsigned long long count, float rate, unsigned short *table) {
+    sgns::run(SGNS_JOB, table, table);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 5)
@@ -418,6 +542,26 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                            unsigned with_loss, float *losses, unsigned short *table) {
     CU_DYN_SHARED(float, memory);
     sgns::run_shared(SGNS_JOB, table, table, with_loss ? losses : nullptr, memory);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 5)
+    sgns_order1_f32_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
+                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
+                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                            unsigned n_negatives, unsigned group, unsigned long long seed,
+                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                            float rate, float *table) {
+    sgns::run_registers<5, true>(SGNS_JOB, table, table);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 5)
+    sgns_order1_f16_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
+                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
+                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                            unsigned n_negatives, unsigned group, unsigned long long seed,
+                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                            float rate, unsigned short *table) {
+    sgns::run_registers<5, true>(SGNS_JOB, table, table);
 }
 
 // ---- The deterministic mode.
@@ -466,7 +610,7 @@ extern "C" __global__ void __launch_bounds__(128)
 extern "C" __global__ void __launch_bounds__(128)
     sgns_add_rows_f32(const unsigned *__restrict__ rows, const float *__restrict__ gradients, unsigned n_rows,
                       unsigned dim, float *__restrict__ table) {
-    const unsigned long long element = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long element = thread_of_grid();
     if (element >= static_cast<unsigned long long>(n_rows) * dim) return;
     const unsigned long long at = static_cast<unsigned long long>(rows[element / dim]) * dim + element % dim;
     table[at] += gradients[element];
@@ -477,7 +621,7 @@ extern "C" __global__ void __launch_bounds__(128)
     sgns_add_rows_f16(const unsigned *__restrict__ rows, const float *__restrict__ gradients, unsigned n_rows,
                       unsigned dim, unsigned long long seed, unsigned long long first_sample,
                       unsigned short *__restrict__ table) {
-    const unsigned long long element = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long element = thread_of_grid();
     if (element >= static_cast<unsigned long long>(n_rows) * dim) return;
     const unsigned long long at = static_cast<unsigned long long>(rows[element / dim]) * dim + element % dim;
     const unsigned random = sgns::philox(seed, first_sample, rows[element / dim], sgns::ROUNDING + 1 + element % dim).word[0];

@@ -2,10 +2,9 @@
 #pragma once
 
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace sgns {
-
-constexpr unsigned FULL = 0xffffffffu;
 
 // ---- Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 // A number is a function of (seed, sample, slot, purpose): no state, so no launch geometry can change it.
@@ -105,6 +104,12 @@ __device__ inline float signed_dot(float dot, bool positive) {
     return x > DOT_CLAMP ? DOT_CLAMP : (x < -DOT_CLAMP ? -DOT_CLAMP : x);
 }
 
+// rate * (label - sigmoid(dot)), to 1e-6 of the rate: without the cut, which moves it by 1e-13 of the rate.
+__device__ inline float approximate_coefficient(float dot, bool positive, float rate) {
+    const float size = __fdividef(rate, 1.0f + __expf(positive ? dot : -dot));
+    return positive ? size : -size;
+}
+
 // rate * (label - sigmoid(dot)).
 __device__ inline float coefficient(float dot, bool positive, float rate) {
     const float size = rate / (1.0f + expf(signed_dot(dot, positive)));
@@ -114,11 +119,6 @@ __device__ inline float coefficient(float dot, bool positive, float rate) {
 __device__ inline float loss_of(float dot, bool positive) {
     const float x = signed_dot(dot, positive);
     return logf(1.0f + expf(-fabsf(x))) + (x < 0.0f ? -x : 0.0f);
-}
-
-__device__ inline float sum_over_warp(float x) {
-    for (unsigned step = 16; step > 0; step >>= 1) x += __shfl_xor_sync(FULL, x, step);
-    return x;
 }
 
 // ---- Rows. Other warps update them meanwhile, so reads go past the first-level cache, which is not kept coherent.
@@ -148,11 +148,24 @@ __device__ inline Four load_four(const float *at) {
     return Four{{v.x, v.y, v.z, v.w}};
 }
 
+// Four halves, the first in the lower 16 bits of `low`.
+__device__ inline Four four_of_halves(unsigned low, unsigned high) {
+    return Four{{half_to_float(static_cast<unsigned short>(low)), half_to_float(static_cast<unsigned short>(low >> 16)),
+                 half_to_float(static_cast<unsigned short>(high)),
+                 half_to_float(static_cast<unsigned short>(high >> 16))}};
+}
+
 __device__ inline Four load_four(const unsigned short *at) {
     const unsigned long long v = load_relaxed(reinterpret_cast<const unsigned long long *>(at));
-    Four four;
-    for (int i = 0; i < 4; ++i) four.at[i] = half_to_float(static_cast<unsigned short>((v >> (16 * i)) & 0xffffu));
-    return four;
+    return four_of_halves(static_cast<unsigned>(v), static_cast<unsigned>(v >> 32));
+}
+
+// Zeros behind the last column.
+__device__ inline Four load_four_if(bool inside, const float *at) { return inside ? load_four(at) : zero_four(); }
+__device__ inline Four load_four_if(bool inside, const unsigned short *at) {
+    unsigned long long v = 0ull;
+    if (inside) v = load_relaxed(reinterpret_cast<const unsigned long long *>(at));
+    return four_of_halves(static_cast<unsigned>(v), static_cast<unsigned>(v >> 32));
 }
 
 __device__ inline float load_one(const float *at) { return load_relaxed(at); }
@@ -167,14 +180,25 @@ __device__ inline void add_one(float *at, float v, unsigned) { atomicAdd(at, v);
 
 // 16-bit rows are read, added to, rounded at random in proportion, and written: of two warps that meet, one may lose its
 // update (hogwild: Niu, Recht, Re, Wright 2011). Rounded to nearest, updates below half a unit would all be lost.
+// Random bits of four halves, 16 each.
+struct RoundingWords {
+    unsigned word[2];
+};
+
+__device__ inline RoundingWords rounding_words(unsigned random) {
+    return RoundingWords{{mix(random), mix(random + 0x9E3779B9u)}};
+}
+
+__device__ inline void store_four(unsigned short *at, const Four &v, const RoundingWords &random) {
+    const unsigned low = two_halves_stochastic(v.at[0], v.at[1], random.word[0]);
+    const unsigned high = two_halves_stochastic(v.at[2], v.at[3], random.word[1]);
+    store_relaxed(reinterpret_cast<unsigned long long *>(at), low | static_cast<unsigned long long>(high) << 32);
+}
+
 __device__ inline void add_four(unsigned short *at, const Four &v, unsigned random) {
-    const Four old = load_four(at);
-    unsigned long long bits = 0;
-    for (unsigned i = 0; i < 4; ++i) {
-        const unsigned random_i = mix(random + 0x9E3779B9u * i);
-        bits |= static_cast<unsigned long long>(float_to_half_stochastic(old.at[i] + v.at[i], random_i)) << (16 * i);
-    }
-    store_relaxed(reinterpret_cast<unsigned long long *>(at), bits);
+    Four sum = load_four(at);
+    add_scaled(sum, 1.0f, v);
+    store_four(at, sum, rounding_words(random));
 }
 
 __device__ inline void add_one(unsigned short *at, float v, unsigned random) {

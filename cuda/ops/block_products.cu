@@ -13,6 +13,7 @@
 // Determinism: a block's bits depend on its own rows alone. No atomics.
 #include "kernel.cuh"
 #include "tile_product.cuh"
+#include "warp.cuh"
 
 // Grid: (tile rows, tile columns).
 extern "C" __global__ void __launch_bounds__(256) block_matmul_fwd(
@@ -53,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256) block_outer_fwd(
 extern "C" __global__ void __launch_bounds__(256) block_outer_sum_fwd(
     const unsigned long long *__restrict__ bounds, const float *__restrict__ partials, float *__restrict__ out,
     unsigned long long size, unsigned n_blocks, unsigned n_parts, unsigned part_rows) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= n_blocks * size) {
         return;
     }

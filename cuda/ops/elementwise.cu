@@ -1,12 +1,12 @@
 // Element-wise operations: binary (add, sub, mul, div, where positive, where inside), the same with one number for each
 // row, scale, relu, functions of one element, and the row that a linear layer adds.
 //
-// Shapes: a, b, x and out have n elements; a thread of the first three has four adjacent ones (one float4 where all four
-// exist), of the others one; row has `width` elements, column one for each
-// row. Bytes: 12 n (binary), 8 n (the others).
+// Shapes: a, b, x and out have n elements; row has `width` elements, column one for each row. A thread has four adjacent
+// elements, by one access of 16 bytes where all four exist (and lie in one row). Bytes: 12 n (binary), 8 n (the others).
 // Determinism: one operation an element, the host's bits; exp, log, tanh and sigmoid are CUDA's own, within 2 units of
 // the last place of the exact value each, and so not the host's bits.
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace {
 
@@ -61,84 +61,88 @@ __device__ inline float function(unsigned op, float x, float low, float high) {
 // NaN stays NaN; negative zero becomes zero, so that sums with other ranks' zeros keep its bits.
 __device__ inline float relu(float x) { return x <= 0.0f ? 0.0f : x; }
 
-__device__ inline unsigned long long first_element() {
-    return 4ull * ((unsigned long long)blockIdx.x * blockDim.x + threadIdx.x);
+// out[i] = f(a[i], b[i]) or f(a[i]) for the four elements of this thread.
+template <class F>
+__device__ inline void four_of_two(const float *a, const float *b, float *out, unsigned long long n, const F &f) {
+    const unsigned long long first = first_of_four();
+    if (first + 4ull <= n) {
+        const float4 x = load4(a + first);
+        const float4 y = load4(b + first);
+        store4(out + first, make_float4(f(x.x, y.x), f(x.y, y.y), f(x.z, y.z), f(x.w, y.w)));
+        return;
+    }
+#pragma unroll 1
+    for (unsigned long long i = first; i < n; ++i) {
+        out[i] = f(a[i], b[i]);
+    }
 }
 
-__device__ inline float4 four(const float *from) { return __ldg(reinterpret_cast<const float4 *>(from)); }
-
-__device__ inline void put_four(float *to, float4 from) { *reinterpret_cast<float4 *>(to) = from; }
+template <class F> __device__ inline void four_of_one(const float *x, float *out, unsigned long long n, const F &f) {
+    const unsigned long long first = first_of_four();
+    if (first + 4ull <= n) {
+        const float4 v = load4(x + first);
+        store4(out + first, make_float4(f(v.x), f(v.y), f(v.z), f(v.w)));
+        return;
+    }
+#pragma unroll 1
+    for (unsigned long long i = first; i < n; ++i) {
+        out[i] = f(x[i]);
+    }
+}
 
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256) binary_fwd(const float *__restrict__ a, const float *__restrict__ b,
                                                              float *__restrict__ out, unsigned long long n,
                                                              unsigned op, float low, float high) {
-    const unsigned long long first = first_element();
-    if (first + 4ull <= n) {
-        const float4 x = four(a + first);
-        const float4 y = four(b + first);
-        put_four(out + first,
-                 make_float4(combine(op, x.x, y.x, low, high), combine(op, x.y, y.y, low, high),
-                             combine(op, x.z, y.z, low, high), combine(op, x.w, y.w, low, high)));
-        return;
-    }
-    for (unsigned long long i = first; i < n; ++i) {
-        out[i] = combine(op, a[i], b[i], low, high);
-    }
+    four_of_two(a, b, out, n, [=](float x, float y) { return combine(op, x, y, low, high); });
 }
 
 // out[i][j] = x[i][j] op column[i]; n = rows * width.
 extern "C" __global__ void __launch_bounds__(256)
     binary_column_fwd(const float *__restrict__ x, const float *__restrict__ column, float *__restrict__ out,
                       unsigned long long n, unsigned long long width, unsigned op) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
+    const unsigned long long first = first_of_four();
+    if (width % 4ull == 0ull && first < n) { // four elements of one row
+        const float y = column[first / width];
+        four_of_one(x, out, n, [=](float v) { return combine(op, v, y, 0.0f, 0.0f); });
+        return;
+    }
+#pragma unroll 1
+    for (unsigned long long i = first; i < n && i < first + 4ull; ++i) {
         out[i] = combine(op, x[i], column[i / width], 0.0f, 0.0f);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(256) scale_fwd(unsigned long long n, float factor,
                                                             const float *__restrict__ x, float *__restrict__ out) {
-    const unsigned long long first = first_element();
-    if (first + 4ull <= n) {
-        const float4 v = four(x + first);
-        put_four(out + first, make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w));
-        return;
-    }
-    for (unsigned long long i = first; i < n; ++i) {
-        out[i] = factor * x[i];
-    }
+    four_of_one(x, out, n, [=](float v) { return factor * v; });
 }
 
 extern "C" __global__ void __launch_bounds__(256) relu_fwd(const float *__restrict__ x, float *__restrict__ out,
                                                            unsigned long long n) {
-    const unsigned long long first = first_element();
-    if (first + 4ull <= n) {
-        const float4 v = four(x + first);
-        put_four(out + first, make_float4(relu(v.x), relu(v.y), relu(v.z), relu(v.w)));
-        return;
-    }
-    for (unsigned long long i = first; i < n; ++i) {
-        out[i] = relu(x[i]);
-    }
+    four_of_one(x, out, n, relu);
 }
 
 extern "C" __global__ void __launch_bounds__(256) unary_fwd(const float *__restrict__ x, float *__restrict__ out,
                                                             unsigned long long n, unsigned op, float low, float high) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        out[i] = function(op, x[i], low, high);
-    }
+    four_of_one(x, out, n, [=](float v) { return function(op, v, low, high); });
 }
 
 // Adds `row` to every row of `out`, in place, then takes max(., 0) if `positive`.
 extern "C" __global__ void __launch_bounds__(256) add_row_fwd(const float *__restrict__ row, unsigned long long width,
                                                               unsigned positive, float *__restrict__ out,
                                                               unsigned long long n) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        const float sum = out[i] + row[i % width];
-        out[i] = positive ? relu(sum) : sum;
+    const unsigned long long first = first_of_four();
+    const auto sum = [=](float x, float y) { return positive ? relu(x + y) : x + y; };
+    if (width % 4ull == 0ull && first < n) { // four columns of one row
+        const float4 y = load4(row + first % width);
+        const float4 x = load4(out + first);
+        store4(out + first, make_float4(sum(x.x, y.x), sum(x.y, y.y), sum(x.z, y.z), sum(x.w, y.w)));
+        return;
+    }
+#pragma unroll 1
+    for (unsigned long long i = first; i < n && i < first + 4ull; ++i) {
+        out[i] = sum(out[i], row[i % width]);
     }
 }

@@ -8,6 +8,7 @@
 //
 // Source: Huber, "Robust Estimation of a Location Parameter" (1964); f64 as in the host's loss.
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace {
 
@@ -78,20 +79,30 @@ extern "C" __global__ void __launch_bounds__(256) loss_sum_fwd(const unsigned lo
     }
 }
 
-// out = upstream / n * slope(pred - target). Grid: one thread an element.
+// out = upstream / n * slope(pred - target). Grid: one thread for four adjacent elements.
 extern "C" __global__ void __launch_bounds__(256) loss_bwd(const float *__restrict__ pred,
                                                            const float *__restrict__ target,
                                                            const float *__restrict__ upstream,
                                                            float *__restrict__ out, unsigned long long n, float delta,
                                                            unsigned huber) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) {
+    const float factor = upstream[0] / float(n);
+    const auto derivative = [=](float prediction, float wanted) {
+        const float error = prediction - wanted;
+        float slope = 2.0f * error;
+        if (huber) { // not fminf and fmaxf: they would lose a NaN
+            slope = error < -delta ? -delta : error > delta ? delta : error;
+        }
+        return factor * slope;
+    };
+    const unsigned long long i = first_of_four();
+    if (i + 4ull <= n) {
+        const float4 x = load4(pred + i), y = load4(target + i);
+        store4(out + i, make_float4(derivative(x.x, y.x), derivative(x.y, y.y), derivative(x.z, y.z),
+                                    derivative(x.w, y.w)));
         return;
     }
-    const float error = pred[i] - target[i];
-    float slope = 2.0f * error;
-    if (huber) { // not fminf and fmaxf: they would lose a NaN
-        slope = error < -delta ? -delta : error > delta ? delta : error;
+#pragma unroll 1
+    for (unsigned long long j = i; j < n; ++j) {
+        out[j] = derivative(pred[j], target[j]);
     }
-    out[i] = upstream[0] / float(n) * slope;
 }

@@ -14,6 +14,7 @@
 // Algebra" (SC 2008), section 5.
 #include "kernel.cuh"
 #include "tile_product.cuh"
+#include "warp.cuh"
 
 // Grid: (tile rows, tile columns, splits); with more than one split, out is [n_splits, rows, cols] partial sums.
 extern "C" __global__ void __launch_bounds__(256) matmul_fwd(
@@ -38,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_fwd(
 extern "C" __global__ void __launch_bounds__(256) matmul_sum_fwd(const float *__restrict__ partials,
                                                                  float *__restrict__ out, unsigned long long n,
                                                                  unsigned n_splits) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned long long i = thread_of_grid();
     if (i >= n) {
         return;
     }

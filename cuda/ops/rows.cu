@@ -7,6 +7,7 @@
 // Determinism: one operation an element, the host's bits; lane l of a row's sum adds the columns l, l + 32, ... in
 // order, then the lanes are added by a tree: an order that depends on the width alone.
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace {
 
@@ -25,14 +26,6 @@ __device__ inline At at(unsigned long long i, unsigned long long width) {
     return {unsigned(i) / unsigned(width), unsigned(i) % unsigned(width)};
 }
 
-__device__ inline unsigned long long thread_index() {
-    return (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-}
-
-__device__ inline float4 four(const float *from) { return *reinterpret_cast<const float4 *>(from); }
-
-__device__ inline void put_four(float *to, float4 from) { *reinterpret_cast<float4 *>(to) = from; }
-
 } // namespace
 
 // out[i] = x[index[i]] by rows of `width` elements; index 2^32 - 1 gives zeros. Grid: one thread for `vec` elements
@@ -41,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) gather_rows_fwd(const unsigned
                                                                   const float *__restrict__ x,
                                                                   float *__restrict__ out, unsigned long long n_out,
                                                                   unsigned long long width, unsigned vec) {
-    const At to = at(thread_index(), width / vec);
+    const At to = at(thread_of_grid(), width / vec);
     if (to.row >= n_out) {
         return;
     }
@@ -50,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) gather_rows_fwd(const unsigned
     const float *const from = x + row * width + column;
     float *const target = out + to.row * width + column;
     if (vec == 4u) {
-        put_four(target, row == NO_ROW ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : four(from));
+        store4(target, row == NO_ROW ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : load4(from));
     } else {
         *target = row == NO_ROW ? 0.0f : *from;
     }
@@ -60,15 +53,15 @@ extern "C" __global__ void __launch_bounds__(256) gather_rows_fwd(const unsigned
 extern "C" __global__ void __launch_bounds__(256) scale_rows_fwd(const float *__restrict__ factors,
                                                                  float *__restrict__ x, unsigned long long n_rows,
                                                                  unsigned long long width, unsigned vec) {
-    const At to = at(thread_index(), width / vec);
+    const At to = at(thread_of_grid(), width / vec);
     if (to.row >= n_rows) {
         return;
     }
     const float factor = factors[to.row];
     float *const target = x + to.row * width + to.column * vec;
     if (vec == 4u) {
-        const float4 v = four(target);
-        put_four(target, make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w));
+        const float4 v = load4(target);
+        store4(target, make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w));
     } else {
         *target *= factor;
     }
@@ -79,14 +72,14 @@ extern "C" __global__ void __launch_bounds__(256) copy_2d_fwd(
     const float *__restrict__ source, float *__restrict__ target, unsigned long long n_rows, unsigned long long width,
     unsigned long long source_first, unsigned long long source_stride, unsigned long long target_first,
     unsigned long long target_stride, unsigned vec) {
-    const At place = at(thread_index(), width / vec);
+    const At place = at(thread_of_grid(), width / vec);
     if (place.row >= n_rows) {
         return;
     }
     const float *const from = source + source_first + place.row * source_stride + place.column * vec;
     float *const to = target + target_first + place.row * target_stride + place.column * vec;
     if (vec == 4u) {
-        put_four(to, four(from));
+        store4(to, load4(from));
     } else {
         *to = *from;
     }
@@ -95,18 +88,16 @@ extern "C" __global__ void __launch_bounds__(256) copy_2d_fwd(
 // out[i] = the sum of row i of x. Grid: 32 threads a row.
 extern "C" __global__ void __launch_bounds__(256) row_sums_fwd(const float *__restrict__ x, float *__restrict__ out,
                                                                unsigned long long n_rows, unsigned long long width) {
-    const unsigned long long row = thread_index() / 32u;
+    const unsigned long long row = warp_of_grid();
     if (row >= n_rows) {
         return;
     }
-    const unsigned lane = threadIdx.x % 32u;
+    const unsigned lane = lane_of_warp();
     float sum = 0.0f;
-    for (unsigned long long j = lane; j < width; j += 32u) {
+    for (unsigned long long j = lane; j < width; j += WARP) {
         sum += x[row * width + j];
     }
-    for (unsigned half = 16u; half > 0u; half /= 2u) {
-        sum += __shfl_xor_sync(0xffffffffu, sum, half);
-    }
+    sum = warp_sum(sum);
     if (lane == 0u) {
         out[row] = sum;
     }

@@ -6,15 +6,9 @@
 // Determinism: lane l adds the exponentials of the columns l, l + 32, ... in order, then the lanes are added by a tree:
 // an order that depends on the width alone. The argmax is exact, as on the host.
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace {
-
-constexpr unsigned WARP = 32u;
-constexpr unsigned FULL = 0xffffffffu;
-
-__device__ inline unsigned long long own_row() {
-    return ((unsigned long long)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-}
 
 // Whether (x, column) goes before (y, other): the larger value, of equal ones the lower column, NaN last.
 __device__ inline bool goes_before(float x, unsigned long long column, float y, unsigned long long other) {
@@ -32,27 +26,22 @@ __device__ inline bool goes_before(float x, unsigned long long column, float y, 
 extern "C" __global__ void __launch_bounds__(256) log_softmax_fwd(const float *__restrict__ x, float *__restrict__ out,
                                                                   unsigned long long n_rows,
                                                                   unsigned long long width) {
-    const unsigned long long row = own_row();
+    const unsigned long long row = warp_of_grid();
     if (row >= n_rows) {
         return;
     }
     const float *const from = x + row * width;
-    const unsigned lane = threadIdx.x % WARP;
+    const unsigned lane = lane_of_warp();
     float largest = -INFINITY;
     for (unsigned long long j = lane; j < width; j += WARP) {
         largest = from[j] > largest ? from[j] : largest;
     }
-    for (unsigned half = WARP / 2u; half > 0u; half /= 2u) {
-        const float other = __shfl_xor_sync(FULL, largest, half);
-        largest = other > largest ? other : largest;
-    }
+    largest = warp_max(largest);
     float sum = 0.0f;
     for (unsigned long long j = lane; j < width; j += WARP) {
         sum += expf(from[j] - largest);
     }
-    for (unsigned half = WARP / 2u; half > 0u; half /= 2u) {
-        sum += __shfl_xor_sync(FULL, sum, half);
-    }
+    sum = warp_sum(sum);
     const float log_sum = logf(sum);
     for (unsigned long long j = lane; j < width; j += WARP) {
         out[row * width + j] = (from[j] - largest) - log_sum;
@@ -63,12 +52,12 @@ extern "C" __global__ void __launch_bounds__(256) log_softmax_fwd(const float *_
 extern "C" __global__ void __launch_bounds__(256) argmax_rows_fwd(const float *__restrict__ x, float *__restrict__ out,
                                                                   unsigned long long n_rows,
                                                                   unsigned long long width) {
-    const unsigned long long row = own_row();
+    const unsigned long long row = warp_of_grid();
     if (row >= n_rows) {
         return;
     }
     const float *const from = x + row * width;
-    const unsigned lane = threadIdx.x % WARP;
+    const unsigned lane = lane_of_warp();
     // A lane without a column stands for the first one: that changes no answer.
     unsigned long long column = lane < width ? lane : 0ull;
     float best = from[column];
@@ -79,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(256) argmax_rows_fwd(const float *_
         }
     }
     for (unsigned half = WARP / 2u; half > 0u; half /= 2u) {
-        const float other = __shfl_xor_sync(FULL, best, half);
-        const unsigned long long other_column = __shfl_xor_sync(FULL, column, half);
+        const float other = __shfl_xor_sync(ALL_LANES, best, half);
+        const unsigned long long other_column = __shfl_xor_sync(ALL_LANES, column, half);
         if (goes_before(other, other_column, best, column)) {
             best = other;
             column = other_column;

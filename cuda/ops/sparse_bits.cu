@@ -27,6 +27,7 @@
 #include "kernel.cuh"
 #include "mma_bf16.cuh"
 #include "sparse_finish.cuh"
+#include "warp.cuh"
 
 namespace {
 
@@ -48,8 +49,8 @@ struct Bits {
     Finish finish;
 };
 
-// x under its mask; zero outside the matrix.
-__device__ inline float masked_x(const Bits &bits, unsigned u, unsigned column) {
+// x under its mask in the column's state; zero outside the matrix.
+__device__ inline float masked_x(const Bits &bits, unsigned u, unsigned column, unsigned state) {
     const Finish &finish = bits.finish;
     if (u >= bits.n_columns || column >= finish.width) {
         return 0.0f;
@@ -58,7 +59,7 @@ __device__ inline float masked_x(const Bits &bits, unsigned u, unsigned column) 
     if (!(finish.flags & SPARSE_MASKED)) {
         return x;
     }
-    const float keep = kept(finish, u, column / finish.state_width);
+    const float keep = kept(finish, u, state);
     return keep == 0.0f ? 0.0f : keep * x;
 }
 
@@ -75,7 +76,7 @@ __device__ inline void put(const Bits &bits, float *out, float sum, unsigned row
         return;
     }
     if (gridDim.z == 1u) {
-        sum = finished(bits.finish, sum, row, column);
+        sum = finished(bits.finish, sum, row, column, state_of(bits.finish, column));
     }
     const unsigned long long at = (unsigned long long)blockIdx.z * bits.n_rows + row;
     out[at * bits.finish.width + column] = sum;
@@ -88,14 +89,14 @@ struct Carried {
 };
 
 __device__ inline void fetch(const Bits &bits, unsigned first, unsigned first_column, unsigned n_tile,
-                             Carried &carried) {
+                             unsigned state, Carried &carried) {
     const unsigned column = threadIdx.x % 32u;
 #pragma unroll
     for (unsigned i = 0; i < PAIRS / WARPS; ++i) {
         const unsigned u = first + 2u * (threadIdx.x / 32u + i * WARPS);
         const bool wanted = column < n_tile;
-        carried.x[2u * i] = wanted ? masked_x(bits, u, first_column + column) : 0.0f;
-        carried.x[2u * i + 1u] = wanted ? masked_x(bits, u + 1u, first_column + column) : 0.0f;
+        carried.x[2u * i] = wanted ? masked_x(bits, u, first_column + column, state) : 0.0f;
+        carried.x[2u * i + 1u] = wanted ? masked_x(bits, u + 1u, first_column + column, state) : 0.0f;
     }
 #pragma unroll
     for (unsigned i = 0; i < CHUNK * WARPS / THREADS; ++i) {
@@ -161,14 +162,15 @@ __device__ inline void tensor_product(const Bits &bits, float *out, unsigned (*p
     const unsigned begin = blockIdx.z * bits.split;
     const unsigned end = bits.n_columns - begin < bits.split ? bits.n_columns : begin + bits.split;
     float sum[4][TILES][4] = {};
+    const unsigned state = state_of(bits.finish, first_column + threadIdx.x % 32u);
     Carried carried;
-    fetch(bits, begin, first_column, 8u * TILES, carried);
+    fetch(bits, begin, first_column, 8u * TILES, state, carried);
     for (unsigned first = begin; first < end; first += CHUNK) {
         __syncthreads(); // the last chunk has been read
         settle<PARTS>(carried, parts, words);
         __syncthreads();
         if (first + CHUNK < end) {
-            fetch(bits, first + CHUNK, first_column, 8u * TILES, carried);
+            fetch(bits, first + CHUNK, first_column, 8u * TILES, state, carried);
         }
         const unsigned left = end - first < CHUNK ? end - first : CHUNK;
         const unsigned steps = first_row < bits.n_rows ? (left + 15u) / 16u : 0u;
@@ -210,11 +212,13 @@ __device__ inline void portable_product(const Bits &bits, float *out, float (*xs
     const unsigned first_column = blockIdx.y * TILE;
     const unsigned begin = blockIdx.z * bits.split;
     const unsigned end = bits.n_columns - begin < bits.split ? bits.n_columns : begin + bits.split;
+    const unsigned column = first_column + threadIdx.x % TILE; // of x; THREADS divides by TILE
+    const unsigned state = state_of(bits.finish, column);
     float sum[TILE] = {};
     for (unsigned first = begin; first < end; first += 32u) {
         __syncthreads(); // the last rows have been read
         for (unsigned at = threadIdx.x; at < 32u * TILE; at += THREADS) {
-            xs[at / TILE][at % TILE] = masked_x(bits, first + at / TILE, first_column + at % TILE);
+            xs[at / TILE][at % TILE] = masked_x(bits, first + at / TILE, column, state);
         }
         __syncthreads();
         const unsigned n = end - first < 32u ? end - first : 32u;
@@ -240,11 +244,11 @@ __device__ inline void portable_product(const Bits &bits, float *out, float (*xs
 extern "C" __global__ void __launch_bounds__(256) sparse_bits_fwd(
     const unsigned long long *__restrict__ words, const float *__restrict__ x, const float *__restrict__ keep,
     const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,
-    unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned first_row,
-    unsigned split, unsigned n_tiles, unsigned n_parts, unsigned flags) {
+    unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned n_states,
+    unsigned first_row, unsigned split, unsigned n_tiles, unsigned n_parts, unsigned flags) {
     __shared__ unsigned parts[3][PAIRS][PART_STRIDE];
     __shared__ unsigned long long rows[CHUNK][WORD_STRIDE];
-    const Finish finish = {keep, scale, bias, width, state_width, first_row, flags};
+    const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
     const Bits bits = {words, x, n_columns, n_rows, words_per_row, split, finish};
     if (n_tiles == 4u) {
         if (n_parts == 2u) {
@@ -263,10 +267,10 @@ extern "C" __global__ void __launch_bounds__(256) sparse_bits_fwd(
 extern "C" __global__ void __launch_bounds__(256) sparse_bits_portable_fwd(
     const unsigned long long *__restrict__ words, const float *__restrict__ x, const float *__restrict__ keep,
     const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,
-    unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned first_row,
-    unsigned split, unsigned n_tiles, unsigned flags) {
+    unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned n_states,
+    unsigned first_row, unsigned split, unsigned n_tiles, unsigned flags) {
     __shared__ float xs[32][32];
-    const Finish finish = {keep, scale, bias, width, state_width, first_row, flags};
+    const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
     const Bits bits = {words, x, n_columns, n_rows, words_per_row, split, finish};
     if (n_tiles == 4u) {
         portable_product<32>(bits, out, xs);
@@ -279,8 +283,8 @@ extern "C" __global__ void __launch_bounds__(256) sparse_bits_portable_fwd(
 extern "C" __global__ void __launch_bounds__(256) sparse_bits_sum_fwd(
     const float *__restrict__ partials, const float *__restrict__ keep, const float *__restrict__ scale,
     const float *__restrict__ bias, float *__restrict__ out, unsigned n_splits, unsigned n_rows, unsigned width,
-    unsigned state_width, unsigned first_row, unsigned flags) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned state_width, unsigned n_states, unsigned first_row, unsigned flags) {
+    const unsigned long long i = thread_of_grid();
     const unsigned long long n = (unsigned long long)n_rows * width;
     if (i >= n) {
         return;
@@ -289,6 +293,7 @@ extern "C" __global__ void __launch_bounds__(256) sparse_bits_sum_fwd(
     for (unsigned split = 0; split < n_splits; ++split) {
         sum += partials[split * n + i];
     }
-    const Finish finish = {keep, scale, bias, width, state_width, first_row, flags};
-    out[i] = finished(finish, sum, unsigned(i / width), unsigned(i % width));
+    const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
+    const unsigned column = unsigned(i % width);
+    out[i] = finished(finish, sum, unsigned(i / width), column, state_of(finish, column));
 }

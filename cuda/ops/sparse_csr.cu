@@ -22,11 +22,10 @@
 // OpenGraphGym-MG (its adjacency edits are replaced by a mask).
 #include "kernel.cuh"
 #include "sparse_finish.cuh"
+#include "warp.cuh"
 
 namespace {
 
-constexpr unsigned WARP = 32u;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr unsigned ROWS_PER_BLOCK = 8u; // warps of a block
 constexpr unsigned MAX_BATCH = 8u;      // gathers that a lane has in flight
 
@@ -55,7 +54,7 @@ template <int VEC> __device__ inline void load(const float *from, float (&to)[VE
 
 template <int VEC> __device__ inline void store(float *to, const float (&from)[VEC]) {
     if constexpr (VEC == 4) {
-        *reinterpret_cast<float4 *>(to) = make_float4(from[0], from[1], from[2], from[3]);
+        store4(to, make_float4(from[0], from[1], from[2], from[3]));
     } else {
         to[0] = from[0];
     }
@@ -78,12 +77,11 @@ __device__ inline float entry_factor(const Lists &lists, unsigned long long entr
 // that is not `wanted` (behind the last column, or its state is masked) only takes part in the shuffles.
 template <int VEC, int LANES, Factors FACTORS>
 __device__ inline void add_entries(const Lists &lists, unsigned long long first, unsigned long long end,
-                                   unsigned column, bool wanted, float (&sum)[VEC]) {
+                                   unsigned column, unsigned state, bool wanted, float (&sum)[VEC]) {
     constexpr unsigned GROUPS = WARP / LANES;
     constexpr unsigned BATCH = LANES < MAX_BATCH ? LANES : MAX_BATCH;
-    const unsigned lane = threadIdx.x % WARP;
+    const unsigned lane = lane_of_warp();
     const unsigned group = lane / LANES;
-    const unsigned state = FACTORS == STATES ? column / lists.finish.state_width : 0u;
     const float *const x = lists.x + column;
     unsigned next_id = first + lane < end ? __ldg(lists.columns + first + lane) : 0u;
     for (unsigned long long base = first; base < end; base += WARP) {
@@ -135,11 +133,12 @@ template <int VEC, int LANES, Factors FACTORS>
 __device__ inline void product(const Lists &lists, unsigned long long first, unsigned long long end, unsigned row,
                                unsigned long long slot, bool whole, float *out) {
     const Finish &finish = lists.finish;
-    const unsigned lane = threadIdx.x % WARP;
+    const unsigned lane = lane_of_warp();
     const unsigned column = (blockIdx.y * LANES + lane % LANES) * VEC;
+    const unsigned state = state_of(finish, column); // the same for VEC columns: state_width divides by VEC
     bool wanted = column < finish.width;
     if (wanted && (finish.flags & SPARSE_MASKED)) {
-        wanted = kept(finish, (unsigned long long)finish.first_row + row, column / finish.state_width) != 0.0f;
+        wanted = kept(finish, (unsigned long long)finish.first_row + row, state) != 0.0f;
     }
     float sum[VEC];
 #pragma unroll
@@ -147,7 +146,7 @@ __device__ inline void product(const Lists &lists, unsigned long long first, uns
         sum[j] = 0.0f;
     }
     if (__any_sync(ALL_LANES, wanted)) {
-        add_entries<VEC, LANES, FACTORS>(lists, first, end, column, wanted, sum);
+        add_entries<VEC, LANES, FACTORS>(lists, first, end, column, state, wanted, sum);
     }
     if (lane >= LANES || column >= finish.width) {
         return;
@@ -155,7 +154,7 @@ __device__ inline void product(const Lists &lists, unsigned long long first, uns
     if (whole) {
 #pragma unroll
         for (int j = 0; j < VEC; ++j) {
-            sum[j] = finished(finish, sum[j], row, column + j);
+            sum[j] = finished(finish, sum[j], row, column + j, state);
         }
     }
     store<VEC>(out + slot * finish.width + column, sum);
@@ -204,8 +203,8 @@ extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_fwd(
     const unsigned long long *__restrict__ row_ptr, const unsigned *__restrict__ columns,
     const float *__restrict__ values, const float *__restrict__ x, const float *__restrict__ keep,
     const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_rows,
-    unsigned width, unsigned state_width, unsigned first_row, unsigned vec, unsigned lanes, unsigned chunk,
-    unsigned flags) {
+    unsigned width, unsigned state_width, unsigned n_states, unsigned first_row, unsigned vec, unsigned lanes,
+    unsigned chunk, unsigned flags) {
     const unsigned row = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
     if (row >= n_rows) {
         return;
@@ -215,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_fwd(
     if (end - first > chunk) {
         return;
     }
-    const Lists lists = {columns, values, x, {keep, scale, bias, width, state_width, first_row, flags}};
+    const Lists lists = {columns, values, x, {keep, scale, bias, width, state_width, n_states, first_row, flags}};
     product_any(vec, lanes, lists, first, end, row, row, true, out);
 }
 
@@ -225,14 +224,14 @@ extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_chunks_fwd(
     const unsigned long long *__restrict__ chunk_bounds, const unsigned *__restrict__ chunk_rows,
     const unsigned *__restrict__ columns, const float *__restrict__ values, const float *__restrict__ x,
     const float *__restrict__ keep, float *__restrict__ partials, unsigned n_chunks, unsigned width,
-    unsigned state_width, unsigned first_row, unsigned vec, unsigned lanes, unsigned flags) {
+    unsigned state_width, unsigned n_states, unsigned first_row, unsigned vec, unsigned lanes, unsigned flags) {
     const unsigned chunk = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
     if (chunk >= n_chunks) {
         return;
     }
     const unsigned long long first = chunk_bounds[2ull * chunk];
     const unsigned long long end = chunk_bounds[2ull * chunk + 1ull];
-    const Lists lists = {columns, values, x, {keep, nullptr, nullptr, width, state_width, first_row, flags}};
+    const Lists lists = {columns, values, x, {keep, nullptr, nullptr, width, state_width, n_states, first_row, flags}};
     product_any(vec, lanes, lists, first, end, chunk_rows[chunk], chunk, false, partials);
 }
 
@@ -242,8 +241,8 @@ extern "C" __global__ void __launch_bounds__(256) sparse_csr_sum_fwd(
     const unsigned *__restrict__ long_rows, const unsigned *__restrict__ long_first,
     const float *__restrict__ partials, const float *__restrict__ keep, const float *__restrict__ scale,
     const float *__restrict__ bias, float *__restrict__ out, unsigned n_long, unsigned width, unsigned state_width,
-    unsigned first_row, unsigned flags) {
-    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned n_states, unsigned first_row, unsigned flags) {
+    const unsigned long long i = thread_of_grid();
     const unsigned item = unsigned(i / width);
     const unsigned column = unsigned(i % width);
     if (i / width >= n_long) {
@@ -253,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(256) sparse_csr_sum_fwd(
     for (unsigned chunk = long_first[item]; chunk < long_first[item + 1u]; ++chunk) {
         sum += partials[(unsigned long long)chunk * width + column];
     }
-    const Finish finish = {keep, scale, bias, width, state_width, first_row, flags};
+    const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
     const unsigned row = long_rows[item];
-    out[(unsigned long long)row * width + column] = finished(finish, sum, row, column);
+    out[(unsigned long long)row * width + column] = finished(finish, sum, row, column, state_of(finish, column));
 }

@@ -16,17 +16,21 @@ struct Finish {
     const float *keep;    // [all nodes, n_states]
     const float *scale;   // [n_states]
     const float *bias;    // [own rows, width]
-    unsigned width;       // n_states * state_width
+    unsigned width;       // n_states * state_width; all three are given: nothing is divided per entry
     unsigned state_width;
+    unsigned n_states;
     unsigned first_row;   // the node of own row 0
     unsigned flags;
 };
 
-__device__ inline unsigned n_states(const Finish &f) { return f.width / f.state_width; }
+// The state of a column. One division: before a loop, never in it.
+__device__ inline unsigned state_of(const Finish &f, unsigned column) {
+    return f.flags & (SPARSE_MASKED | SPARSE_SCALED) ? column / f.state_width : 0u;
+}
 
 // The mask of one node in one state.
 __device__ inline float kept(const Finish &f, unsigned long long node, unsigned state) {
-    return __ldg(f.keep + node * n_states(f) + state);
+    return __ldg(f.keep + node * f.n_states + state);
 }
 
 // The factor of a row's sum: its own mask times the scale of the state.
@@ -41,10 +45,11 @@ __device__ inline float row_factor(const Finish &f, unsigned row, unsigned state
     return factor;
 }
 
-// The result of one element. NaN stays NaN through the relu and negative zero becomes zero, as on the host.
-__device__ inline float finished(const Finish &f, float sum, unsigned row, unsigned column) {
+// The result of one element, whose column belongs to `state`. NaN stays NaN through the relu and negative zero becomes
+// zero, as on the host.
+__device__ inline float finished(const Finish &f, float sum, unsigned row, unsigned column, unsigned state) {
     if (f.flags & (SPARSE_MASKED | SPARSE_SCALED)) {
-        sum *= row_factor(f, row, column / f.state_width);
+        sum *= row_factor(f, row, state);
     }
     if (f.flags & SPARSE_BIAS) {
         sum += __ldg(f.bias + (unsigned long long)row * f.width + column);

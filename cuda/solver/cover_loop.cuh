@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernel.cuh"
+#include "warp.cuh"
 
 namespace cover {
 
@@ -15,8 +16,7 @@ constexpr unsigned GROUP = 8;
 
 // Threads of a block of every kernel here.
 constexpr unsigned BLOCK = 256;
-constexpr unsigned WARPS = BLOCK / 32;
-constexpr unsigned FULL = 0xffffffffu;
+constexpr unsigned WARPS = BLOCK / WARP;
 
 // The words of `state`.
 enum State : unsigned {
@@ -60,12 +60,9 @@ __device__ inline bool test_bit(const unsigned* bits, unsigned i) {
 
 // Adds a thread's largest degree and number of candidates to the state. Called by whole warps.
 __device__ inline void report_degrees(unsigned max_degree, unsigned n_candidates, unsigned* state) {
-    for (unsigned offset = 16; offset > 0; offset /= 2) {
-        unsigned other = __shfl_xor_sync(FULL, max_degree, offset);
-        max_degree = other > max_degree ? other : max_degree;
-        n_candidates += __shfl_xor_sync(FULL, n_candidates, offset);
-    }
-    if (threadIdx.x % 32 == 0 && n_candidates > 0) {
+    max_degree = warp_max(max_degree);
+    n_candidates = warp_sum(n_candidates);
+    if (lane_of_warp() == 0 && n_candidates > 0) {
         atomicMax(&state[MAX_DEGREE], max_degree);
         atomicAdd(&state[N_CANDIDATES], n_candidates);
     }

@@ -124,7 +124,7 @@ __device__ void add_neighbors(unsigned node_word, const Group& picks, unsigned n
 // Adds the planes of the warps in three halvings; afterwards `shared[0]` has the block's. Carries reach one plane further
 // in each.
 __device__ void add_planes(Word (&plane)[BLOCK_PLANES], Word (*shared)[BLOCK_PLANES][32]) {
-    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned warp = threadIdx.x / WARP, lane = lane_of_warp();
     for (unsigned half = WARPS / 2; half > 0; half /= 2) {
         if (warp >= half && warp < 2 * half) {
 #pragma unroll
@@ -192,7 +192,7 @@ __device__ void count_under_masks(const Word* row, unsigned words_per_row, const
     for (unsigned b = 0; b < STATES; b++) {
         count[b] = 0;
     }
-    for (unsigned w = threadIdx.x % 32; w < words_per_row; w += 32) {
+    for (unsigned w = lane_of_warp(); w < words_per_row; w += 32) {
         const Word word = row[w];
 #pragma unroll
         for (unsigned b = 0; b < STATES; b++) {
@@ -205,14 +205,14 @@ __device__ void count_under_masks(const Word* row, unsigned words_per_row, const
 #pragma unroll
     for (unsigned b = 0; b < STATES; b++) {
         for (unsigned offset = 16; offset > 0 && b < n_masks; offset /= 2) {
-            count[b] += __shfl_xor_sync(FULL, count[b], offset);
+            count[b] += __shfl_xor_sync(ALL_LANES, count[b], offset);
         }
     }
 }
 
 // The lanes' bits as one word: `low` of lane i is bit i, `high` bit 32 + i.
 __device__ Word ballot64(bool low, bool high) {
-    const unsigned low_half = __ballot_sync(FULL, low), high_half = __ballot_sync(FULL, high);
+    const unsigned low_half = __ballot_sync(ALL_LANES, low), high_half = __ballot_sync(ALL_LANES, high);
     return low_half | ((Word)high_half << 32);
 }
 
@@ -229,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_remove_bits(
     }
     load_group(picks, group, n_removed);
     __syncthreads();
-    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned warp = threadIdx.x / WARP, lane = lane_of_warp();
     const unsigned chunk = blockIdx.y, first_word = 32 * blockIdx.x;
     Word plane[BLOCK_PLANES];
 #pragma unroll
@@ -261,16 +261,16 @@ extern "C" __global__ void __launch_bounds__(256) residual_remove_bits(
 
 extern "C" __global__ void __launch_bounds__(256) residual_masks_bits(
     const unsigned* alive, unsigned n_nodes, unsigned n_states, unsigned words_per_row, unsigned long long* masks) {
-    const unsigned word = blockIdx.x * WARPS + threadIdx.x / 32;
+    const unsigned word = blockIdx.x * WARPS + threadIdx.x / WARP;
     if (word >= words_per_row) {
         return;
     }
-    const Word low_node = 64ull * word + threadIdx.x % 32, high_node = low_node + 32;
+    const Word low_node = 64ull * word + lane_of_warp(), high_node = low_node + 32;
     const unsigned low = low_node < n_nodes ? alive[low_node] : 0;
     const unsigned high = high_node < n_nodes ? alive[high_node] : 0;
     for (unsigned b = 0; b < n_states; b++) {
         const Word mask = ballot64((low >> b) & 1, (high >> b) & 1);
-        if (threadIdx.x % 32 == 0) {
+        if (lane_of_warp() == 0) {
             masks[(Word)b * words_per_row + word] = mask;
         }
     }
@@ -279,17 +279,17 @@ extern "C" __global__ void __launch_bounds__(256) residual_masks_bits(
 extern "C" __global__ void __launch_bounds__(256) residual_planes_bits(
     const unsigned* degree, unsigned n_nodes, unsigned n_states, unsigned n_planes, unsigned words_per_row,
     unsigned long long* planes) {
-    const unsigned word = blockIdx.x * WARPS + threadIdx.x / 32;
+    const unsigned word = blockIdx.x * WARPS + threadIdx.x / WARP;
     if (word >= words_per_row) {
         return;
     }
-    const Word low_node = 64ull * word + threadIdx.x % 32, high_node = low_node + 32;
+    const Word low_node = 64ull * word + lane_of_warp(), high_node = low_node + 32;
     for (unsigned b = 0; b < n_states; b++) {
         const unsigned low = low_node < n_nodes ? degree[low_node * n_states + b] : 0;
         const unsigned high = high_node < n_nodes ? degree[high_node * n_states + b] : 0;
         for (unsigned p = 0; p < n_planes; p++) {
             const Word plane = ballot64((low >> p) & 1, (high >> p) & 1);
-            if (threadIdx.x % 32 == 0) {
+            if (lane_of_warp() == 0) {
                 planes[((Word)b * n_planes + p) * words_per_row + word] = plane;
             }
         }
@@ -300,13 +300,13 @@ extern "C" __global__ void __launch_bounds__(256) residual_degree_bits(
     const unsigned long long* words, unsigned words_per_row, const unsigned long long* masks,
     const unsigned* alive, unsigned n_nodes, unsigned n_states, unsigned* degree) {
     const Word warps = (Word)gridDim.x * WARPS;
-    for (Word node = (Word)blockIdx.x * WARPS + threadIdx.x / 32; node < n_nodes; node += warps) {
+    for (Word node = (Word)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {
         for (unsigned first = 0; first < n_states; first += STATES) {
             const unsigned n_masks = n_states - first < STATES ? n_states - first : STATES;
             unsigned count[STATES];
             count_under_masks(words + node * words_per_row, words_per_row, masks + (Word)first * words_per_row,
                               words_per_row, n_masks, count);
-            if (threadIdx.x % 32 == 0) {
+            if (lane_of_warp() == 0) {
 #pragma unroll
                 for (unsigned b = 0; b < STATES; b++) {
                     if (b < n_masks) {
@@ -324,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_d2_bits(
     const unsigned* alive, unsigned n_nodes, unsigned n_states, unsigned n_planes, unsigned long long* d2) {
     const Word warps = (Word)gridDim.x * WARPS;
     const Word state_step = (Word)n_planes * words_per_row;
-    for (Word node = (Word)blockIdx.x * WARPS + threadIdx.x / 32; node < n_nodes; node += warps) {
+    for (Word node = (Word)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {
         for (unsigned first = 0; first < n_states; first += STATES) {
             const unsigned n_masks = n_states - first < STATES ? n_states - first : STATES;
             Word sum[STATES] = {};
@@ -337,7 +337,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_d2_bits(
                     sum[b] += b < n_masks ? (Word)count[b] << p : 0;
                 }
             }
-            if (threadIdx.x % 32 == 0) {
+            if (lane_of_warp() == 0) {
 #pragma unroll
                 for (unsigned b = 0; b < STATES; b++) {
                     if (b < n_masks) {

@@ -33,17 +33,17 @@ constexpr Wide LONG_ROW = 2048;
 
 // Puts the nodes of the lanes with `wanted` into the list; whole warps call this.
 __device__ void append(bool wanted, unsigned node, unsigned* count, unsigned* list, unsigned n_nodes, bool at_end) {
-    const unsigned lanes = __ballot_sync(FULL, wanted);
+    const unsigned lanes = __ballot_sync(ALL_LANES, wanted);
     if (lanes == 0) {
         return;
     }
-    const unsigned lane = threadIdx.x % 32;
+    const unsigned lane = lane_of_warp();
     const int first = __ffs((int)lanes) - 1;
     unsigned start = 0;
     if (lane == (unsigned)first) {
         start = atomicAdd(count, (unsigned)__popc(lanes));
     }
-    start = __shfl_sync(FULL, start, first);
+    start = __shfl_sync(ALL_LANES, start, first);
     if (wanted) {
         const unsigned at = start + __popc(lanes & ((1u << lane) - 1));
         list[at_end ? n_nodes - 1 - at : at] = node;
@@ -64,21 +64,22 @@ __device__ void take_from_d2(const unsigned* columns, Wide begin, Wide end, Wide
 // The result is at the lanes below `n_states`.
 template <class Sum, class F>
 __device__ Sum sum_row(const unsigned* columns, Wide begin, Wide end, unsigned n_states, F f) {
-    unsigned width = 1;  // lanes for the states of one entry: a power of two
-    while (width < n_states) {
-        width *= 2;
+    unsigned bits = 0;  // 2^bits lanes for the states of one entry
+    while ((1u << bits) < n_states) {
+        ++bits;
     }
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned state = lane % width;
+    const unsigned width = 1u << bits;
+    const unsigned lane = lane_of_warp();
+    const unsigned state = lane & (width - 1);
     Sum sum = 0;
     if (state < n_states) {
-        for (Wide entry = begin + lane / width; entry < end; entry += 32 / width) {
+        for (Wide entry = begin + (lane >> bits); entry < end; entry += 32 >> bits) {
             sum += f(columns[entry], state);
         }
     }
     __syncwarp();
     for (unsigned offset = width; offset < 32; offset *= 2) {
-        sum += __shfl_xor_sync(FULL, sum, offset);
+        sum += __shfl_xor_sync(ALL_LANES, sum, offset);
     }
     return sum;
 }
@@ -131,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_spread_csr(
     const unsigned n_short = state[N_SHORT], n_long = state[N_LONG];
     for (Wide i = thread / 32; i < n_short; i += n_threads / 32) {
         const unsigned u = list[i];
-        take_from_d2(columns, row_ptr[u] + threadIdx.x % 32, row_ptr[u + 1], 32, marks[u], alive_bits, d2);
+        take_from_d2(columns, row_ptr[u] + lane_of_warp(), row_ptr[u + 1], 32, marks[u], alive_bits, d2);
     }
     for (unsigned i = 0; i < n_long; i++) {
         const unsigned u = list[n_nodes - 1 - i];
@@ -158,8 +159,8 @@ extern "C" __global__ void __launch_bounds__(256) residual_degree_csr(
     const unsigned long long* row_ptr, const unsigned* columns, const unsigned* alive, unsigned n_nodes,
     unsigned n_states, unsigned* degree) {
     const Wide warps = (Wide)gridDim.x * WARPS;
-    const unsigned lane = threadIdx.x % 32;
-    for (Wide node = (Wide)blockIdx.x * WARPS + threadIdx.x / 32; node < n_nodes; node += warps) {
+    const unsigned lane = lane_of_warp();
+    for (Wide node = (Wide)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {
         auto is_alive = [&](unsigned u, unsigned b) { return (alive[u] >> b) & 1; };
         const unsigned sum = sum_row<unsigned>(columns, row_ptr[node], row_ptr[node + 1], n_states, is_alive);
         if (lane < n_states) {
@@ -172,8 +173,8 @@ extern "C" __global__ void __launch_bounds__(256) residual_d2_csr(
     const unsigned long long* row_ptr, const unsigned* columns, const unsigned* alive, const unsigned* degree,
     unsigned n_nodes, unsigned n_states, unsigned long long* d2) {
     const Wide warps = (Wide)gridDim.x * WARPS;
-    const unsigned lane = threadIdx.x % 32;
-    for (Wide node = (Wide)blockIdx.x * WARPS + threadIdx.x / 32; node < n_nodes; node += warps) {
+    const unsigned lane = lane_of_warp();
+    for (Wide node = (Wide)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {
         auto degree_of = [&](unsigned u, unsigned b) { return (Wide)degree[(Wide)u * n_states + b]; };
         const Wide sum = sum_row<Wide>(columns, row_ptr[node], row_ptr[node + 1], n_states, degree_of);
         if (lane < n_states) {

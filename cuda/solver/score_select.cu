@@ -59,12 +59,9 @@ __device__ unsigned node_of(Key key) { return 0xffffffffu - (unsigned)key; }
 
 // The largest value of a block, for all of its threads.
 __device__ Key block_max(Key value, Key* shared) {
-    for (unsigned offset = 16; offset > 0; offset /= 2) {
-        const Key other = __shfl_xor_sync(FULL, value, offset);
-        value = other > value ? other : value;
-    }
-    if (threadIdx.x % 32 == 0) {
-        shared[threadIdx.x / 32] = value;
+    value = warp_max(value);
+    if (lane_of_warp() == 0) {
+        shared[threadIdx.x / WARP] = value;
     }
     __syncthreads();
     Key best = shared[0];
@@ -180,8 +177,8 @@ __device__ Key best_of_thread(const Episode& episode, const Round& round) {
         const unsigned node = (unsigned)base + threadIdx.x;
         const bool exists = base + threadIdx.x < episode.n_nodes;
         const unsigned degree = exists ? episode.degree[node] : 0;
-        const unsigned alive = __ballot_sync(FULL, degree > 0);
-        if (threadIdx.x % 32 == 0) {
+        const unsigned alive = __ballot_sync(ALL_LANES, degree > 0);
+        if (lane_of_warp() == 0) {
             episode.alive[(base + threadIdx.x) / 32] = alive;
         }
         if (exists) {

@@ -18,7 +18,7 @@ pub(crate) fn run(command: &str, mut args: lexopt::Parser) -> Result<ExitCode> {
     let is_measured_here = !words.iter().any(|word| word == "--results");
     if words.iter().any(|word| word == GPU) && is_measured_here {
         match kernels::build(&kernels::Options::default())? {
-            Built::Done(summary) => println!("kernels: {summary}"),
+            done @ Built::Done { .. } => done.print(),
             Built::NoToolchain(why) => bail!("there are no kernels to measure: {why}"),
         }
     }

@@ -53,7 +53,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         return Err(arg.unexpected().into());
     }
     match kernels::build(&kernels::Options::default())? {
-        Built::Done(summary) => println!("kernels: {summary}"),
+        done @ Built::Done { .. } => done.print(),
         Built::NoToolchain(why) => bail!("a bundle without kernels is of no use: {why}"),
     }
     let folder = project::target().join("bundle").join("shardgraph");

@@ -1,15 +1,18 @@
 //! `cargo xtask kernels`: compiles `cuda/*/*.cu` with nvcc and holds the result to its rules.
 //!
-//! Each source becomes one compressed fat binary (sm_80, sm_90, sm_100, and PTX for what comes later) in
-//! `target/kernels/current`, from where the build script of `shardgraph-device` embeds it. Rules: no register is spilled,
-//! no kernel takes more registers or stack than `cuda/resources.toml` records, and the compiled symbols with their
-//! parameters are those that the sources declare.
+//! Each source becomes one compressed fat binary (sm_80, sm_90, sm_100, and PTX for what comes
+//! later) in `target/kernels/current`, from where the build script of `shardgraph-device` embeds
+//! it. Rules: no register is spilled; no kernel takes more registers, stack or instructions than
+//! `cuda/resources.toml` records; and the compiled symbols with their parameters are those that
+//! the sources declare.
 
 mod compile;
 pub(crate) mod emulated;
 mod ptx;
 mod publish;
+mod record;
 mod resources;
+mod sass;
 #[path = "../../crates/device/build/scan.rs"]
 mod scan;
 #[path = "../../crates/device/build/sources.rs"]
@@ -28,11 +31,11 @@ use crate::project;
 #[cfg(unix)]
 #[cfg(test)]
 pub(crate) use compile::tests::{fresh_folder, script};
-use resources::{Record, Usages};
+use record::{Counts, Record};
 use sources::Source;
 use toolchain::{Search, Toolchain};
 
-/// The record of registers and stack.
+/// The record of what kernels cost.
 const RECORD_FILE: &str = "cuda/resources.toml";
 
 /// What the flags say.
@@ -46,10 +49,24 @@ pub(crate) struct Options {
 
 /// How a build ended, when no rule was broken.
 pub(crate) enum Built {
-    /// In one line.
-    Done(String),
+    Done {
+        /// In one line.
+        summary: String,
+        /// The line of a check that could not be made.
+        skip: Option<String>,
+    },
     /// No nvcc can be had here, and why.
     NoToolchain(String),
+}
+
+impl Built {
+    /// Prints what was built and the check that could not be made.
+    pub(crate) fn print(&self) {
+        if let Built::Done { summary, skip } = self {
+            skip.iter().for_each(|line| println!("{line}"));
+            println!("kernels: {summary}");
+        }
+    }
 }
 
 /// Runs the command.
@@ -69,7 +86,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     match build(&options)? {
-        Built::Done(summary) => println!("kernels: {summary}"),
+        done @ Built::Done { .. } => done.print(),
         Built::NoToolchain(why) => bail!("{why}"),
     }
     Ok(ExitCode::SUCCESS)
@@ -107,18 +124,26 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
     // Two commands at once would each delete what the other has just compiled.
     let _lock = lock(&folder)?;
     let objects = compile::compile(&sources, &toolchain, &folder)?;
-    let mut usages = Usages::new();
+    let disassembler = toolchain::disassembler(&toolchain)?;
+    if let Err(why) = &disassembler {
+        ensure!(!options.record, "--record reads the machine code: {why}");
+    }
+    let mut counts = Counts::default();
     let mut findings = Vec::new();
     for object in &objects {
         let kernels = &declared[&object.stem];
         findings.extend(ptx::findings(&object.source, kernels, &object.ptx()?)?);
         let log = object.log()?;
         findings.extend(resources::spills(&object.source, &log)?);
-        usages.extend(resources::usages(&log, kernels)?);
+        resources::count(&log, kernels, &mut counts)?;
+        if let Ok(cuobjdump) = &disassembler {
+            let listing = sass::disassemble(cuobjdump, &object.fatbin())?;
+            sass::count(&listing, kernels, &mut counts)?;
+        }
     }
     if findings.is_empty() {
         // A spill is never recorded: it is not what the kernel ought to take.
-        findings = record_or_compare(&usages, &toolchain, options.record)?;
+        findings = record_or_compare(&counts, &toolchain, options.record)?;
     }
     for finding in &findings {
         println!("{finding}");
@@ -126,12 +151,15 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
     ensure!(findings.is_empty(), "{} findings", findings.len());
     let n_bytes = publish::publish(&objects, &sources::hash(&sources), &folder.join("current"))?;
     let n_compiled = objects.iter().filter(|object| object.is_new).count();
-    Ok(Built::Done(format!(
+    let why = disassembler.err();
+    let skip = why.map(|why| format!("SKIPPED: kernels: instructions are not counted: {why}"));
+    let summary = format!(
         "{} kernels in {} files, {n_compiled} files compiled, {:.0} KiB",
-        usages.len(),
+        counts.n_kernels(),
         objects.len(),
         n_bytes as f64 / 1024.0
-    )))
+    );
+    Ok(Built::Done { summary, skip })
 }
 
 /// Of each source file the kernels that it declares.
@@ -155,15 +183,15 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn record_or_compare(usages: &Usages, toolchain: &Toolchain, record: bool) -> Result<Vec<String>> {
+fn record_or_compare(counts: &Counts, toolchain: &Toolchain, record: bool) -> Result<Vec<String>> {
     let path = project::root().join(RECORD_FILE);
     if record {
-        let new = Record::new(usages, &toolchain.version);
+        let new = Record::new(counts, &toolchain.version);
         fs::write(&path, new.to_string()).with_context(|| path.display().to_string())?;
         println!("kernels: wrote {RECORD_FILE}");
         return Ok(Vec::new());
     }
-    if usages.is_empty() {
+    if counts.n_kernels() == 0 {
         return Ok(Vec::new());
     }
     let text = fs::read_to_string(&path)
@@ -171,12 +199,12 @@ fn record_or_compare(usages: &Usages, toolchain: &Toolchain, record: bool) -> Re
     let recorded = Record::parse(&text).context(RECORD_FILE)?;
     if recorded.nvcc != toolchain.version {
         println!(
-            "kernels: registers are not compared: {RECORD_FILE} was made with nvcc {}",
+            "kernels: costs are not compared: {RECORD_FILE} was made with nvcc {}",
             recorded.nvcc
         );
         return Ok(Vec::new());
     }
-    let findings = recorded.findings(usages);
+    let findings = recorded.findings(counts);
     Ok(findings
         .into_iter()
         .map(|finding| format!("{RECORD_FILE}:1: {finding}"))

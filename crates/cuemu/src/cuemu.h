@@ -292,6 +292,16 @@ inline unsigned __brev(unsigned x) {
     x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
     return __builtin_bswap32(x);
 }
+// Byte i of the result is byte selector >> 4 i & 7 of the eight of y and x, with its sign for bit 3.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    const uint64_t bytes = uint64_t(y) << 32 | x;
+    unsigned result = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+        const unsigned nibble = selector >> (4 * i) & 15u, byte = unsigned(bytes >> (8 * (nibble & 7u))) & 255u;
+        result |= (nibble < 8u ? byte : (byte >> 7) * 255u) << (8 * i);
+    }
+    return result;
+}
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned long long)((unsigned __int128)(a)*b >> 64);
@@ -305,6 +315,18 @@ inline double __longlong_as_double(long long x) { return ::cuemu::bits_as<double
 inline int __float2int_rn(float x) { return int(rintf(x)); }
 inline int __float2int_rd(float x) { return int(floorf(x)); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+// Towards zero. The product of two floats is exact in double; its sum with the third is the double
+// `sum` and what its rounding left, `rest`.
+inline float __fmaf_rz(float a, float b, float c) {
+    const double product = double(a) * double(b), sum = product + double(c);
+    if (!__builtin_isfinite(sum)) return float(sum);
+    const double part = sum - product, rest = (product - (sum - part)) + (double(c) - part);
+    float cut = float(sum);
+    const double past = double(cut) - sum; // of the exact sum by `past - rest`
+    const bool is_past = cut > 0.0f ? past > rest : cut < 0.0f && past < rest;
+    if (is_past || __builtin_isinf(cut)) cut = nextafterf(cut, 0.0f);
+    return cut;
+}
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
@@ -366,6 +388,18 @@ inline unsigned short float_to_half(float value) {
     // Steps of 2^-24: at 0.5 the last bit of a float is worth one, and the sum rounds to even itself.
     const float steps = __uint_as_float(magnitude) + 0.5f;
     return (unsigned short)(sign | (__float_as_uint(steps) - 0x3f000000u));
+}
+
+inline unsigned two_halves_toward_zero(float low, float high) {
+    const auto cut = [](float value) {
+        const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+        if (magnitude > 0x7f800000u) return 0x7fffu;
+        if (magnitude == 0x7f800000u) return sign | 0x7c00u;
+        if (magnitude >= 0x477fe000u) return sign | 0x7bffu; // from the largest half on
+        if (magnitude >= 0x38800000u) return sign | (magnitude - 0x38000000u) >> 13;
+        return sign | unsigned(__uint_as_float(magnitude) * 0x1p24f); // steps of 2^-24: below 1024
+    };
+    return cut(low) | cut(high) << 16;
 }
 
 template <class T> __forceinline__ T load_relaxed(const T *from) { return ::cuemu::atomic_load(from); }

@@ -192,7 +192,13 @@ pub fn binary_column(
         Arg::u32(op.code()),
     ];
     // SAFETY: x and out have n = n_rows * width elements, column has n_rows.
-    unsafe { device.launch("binary_column_fwd", Launch::threads(n, BLOCK), &args) }
+    unsafe {
+        device.launch(
+            "binary_column_fwd",
+            Launch::threads(n.div_ceil(4), BLOCK),
+            &args,
+        )
+    }
 }
 
 fn column_on_host(op: Binary, width: usize, x: &[f32], column: &[f32], out: &mut [f32]) {
@@ -270,7 +276,7 @@ pub fn unary(device: &Device, op: Unary, x: &Buffer, out: &mut Buffer) -> Result
         Arg::f32(high),
     ];
     // SAFETY: the kernel touches elements below n, which is the length of both buffers.
-    unsafe { device.launch("unary_fwd", Launch::threads(n, BLOCK), &args) }
+    unsafe { device.launch("unary_fwd", Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 /// `out = factor * x`.

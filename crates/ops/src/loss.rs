@@ -144,5 +144,5 @@ pub fn loss_grad(
         is_huber,
     ];
     // SAFETY: pred, target and out have n elements, upstream has one.
-    unsafe { device.launch("loss_bwd", Launch::threads(n, BLOCK), &args) }
+    unsafe { device.launch("loss_bwd", Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }

@@ -89,7 +89,7 @@ pub fn linear(
         Arg::u64(n as u64),
     ];
     // SAFETY: out has n elements, and the kernel reads row below its length.
-    unsafe { device.launch("add_row_fwd", Launch::threads(n, BLOCK), &args) }
+    unsafe { device.launch("add_row_fwd", Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 /// The vendor's product where it pays, else the project's own.

@@ -100,7 +100,7 @@ pub fn adam(
         Arg::f32(correction2),
     ];
     // SAFETY: all four buffers have n elements.
-    unsafe { device.launch("adam_step", Launch::threads(n, BLOCK), &args) }
+    unsafe { device.launch("adam_step", Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 fn adam_on_host(
@@ -219,7 +219,13 @@ pub fn rms_prop(
         Arg::f32(epsilon),
     ];
     // SAFETY: all four buffers have n elements.
-    unsafe { device.launch("rms_prop_step", Launch::threads(n, BLOCK), &args) }
+    unsafe {
+        device.launch(
+            "rms_prop_step",
+            Launch::threads(n.div_ceil(4), BLOCK),
+            &args,
+        )
+    }
 }
 
 /// One step of gradient descent: `params -= learning_rate * grad`.
@@ -247,5 +253,5 @@ pub fn sgd(
         Arg::f32(learning_rate),
     ];
     // SAFETY: both buffers have n elements.
-    unsafe { device.launch("sgd_step", Launch::threads(n, BLOCK), &args) }
+    unsafe { device.launch("sgd_step", Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }

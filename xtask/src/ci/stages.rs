@@ -45,9 +45,12 @@ pub(super) fn tidy_stage(_: &mut TestLog) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-pub(super) fn kernels_stage(_: &mut TestLog) -> Result<Outcome> {
+pub(super) fn kernels_stage(log: &mut TestLog) -> Result<Outcome> {
     match kernels::build(&kernels::Options::default())? {
-        Built::Done(summary) => println!("{summary}"),
+        Built::Done { summary, skip } => {
+            println!("{summary}");
+            log.skips.extend(skip);
+        }
         Built::NoToolchain(why) => return Ok(Outcome::Skipped(why)),
     }
     Ok(Outcome::Passed)

@@ -1,4 +1,5 @@
-//! Finds nvcc: the one that is asked for, `CUDA_HOME`, `PATH`, or five wheels of PyPI that are unpacked below `target/`.
+//! Finds nvcc: the one that is asked for, `CUDA_HOME`, `PATH`, or five wheels of PyPI that are
+//! unpacked below `target/`; and cuobjdump: beside nvcc, or two more wheels.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,18 +15,37 @@ use crate::project;
 /// The release that the kernels are compiled with: its PTX runs on drivers from 580 on.
 const RELEASE: &str = "13.0";
 
-/// The wheels of that release. nvcc's own requirements would bring in newer compilers, whose PTX this ptxas refuses; so
-/// each is pinned and `--no-deps` given.
-const WHEELS: [&str; 5] = [
-    "nvidia-cuda-nvcc==13.0.88",
-    "nvidia-nvvm==13.0.88",
-    "nvidia-cuda-crt==13.0.88",
-    "nvidia-cuda-runtime==13.0.96",
-    "nvidia-cuda-cccl==13.0.85",
-];
+/// Wheels that together hold a program.
+struct Wheels {
+    /// Their folder below `target/cuda-toolchain`; another choice of wheels takes another name.
+    folder: &'static str,
+    names: &'static [&'static str],
+    program: &'static str,
+}
 
-/// The folder of the unpacked wheels; another choice of wheels takes another name.
-const WHEELS_FOLDER: &str = "cuda-13.0.88";
+/// The compiler. nvcc's requirements would bring in newer compilers, whose PTX this ptxas refuses;
+/// so each wheel is pinned and `--no-deps` given.
+const COMPILER: Wheels = Wheels {
+    folder: "cuda-13.0.88",
+    names: &[
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.0.88",
+        "nvidia-cuda-runtime==13.0.96",
+        "nvidia-cuda-cccl==13.0.85",
+    ],
+    program: "nvidia/cu13/bin/nvcc",
+};
+
+/// The disassembler. Its first release as a wheel is 13.2, which reads the code of older compilers.
+const DISASSEMBLER: Wheels = Wheels {
+    folder: "sass-13.2.78",
+    names: &[
+        "nvidia-cuda-cuobjdump==13.2.78",
+        "nvidia-cuda-nvdisasm==13.2.78",
+    ],
+    program: "nvidia/cu13/bin/cuobjdump",
+};
 
 /// A compiler that runs.
 #[derive(Debug, PartialEq)]
@@ -62,7 +82,35 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Search> {
     if let Some(found) = first_of_release(&candidates(home.as_deref(), &path)) {
         return Ok(Search::Found(found));
     }
-    from_wheels(&project::root().join("target/cuda-toolchain"))
+    let nvcc = match COMPILER.program()? {
+        Ok(nvcc) => nvcc,
+        Err(why) => {
+            let why = format!("no nvcc {RELEASE} in CUDA_HOME or on PATH, and {why}");
+            return Ok(Search::Absent(why));
+        }
+    };
+    let version = version(&nvcc)?;
+    ensure!(
+        is_of_release(&version),
+        "{} is {version}: delete its folder",
+        nvcc.display()
+    );
+    Ok(Search::Found(Toolchain { nvcc, version }))
+}
+
+/// cuobjdump, with the nvdisasm that it calls beside it; the inner error is why there is none.
+pub(crate) fn disassembler(toolchain: &Toolchain) -> Result<Result<PathBuf, String>> {
+    let name = |stem: &str| format!("{stem}{}", std::env::consts::EXE_SUFFIX);
+    let beside = |stem: &str| toolchain.nvcc.with_file_name(name(stem));
+    if ["cuobjdump", "nvdisasm"]
+        .map(beside)
+        .iter()
+        .all(|path| path.is_file())
+    {
+        return Ok(Ok(beside("cuobjdump")));
+    }
+    let found = DISASSEMBLER.program()?;
+    Ok(found.map_err(|why| format!("no cuobjdump beside nvcc, and {why}")))
 }
 
 /// Where an installed nvcc may be.
@@ -117,57 +165,50 @@ pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// The compiler of the wheels, which are installed below `folder` once.
-fn from_wheels(folder: &Path) -> Result<Search> {
-    let _lock = lock(folder)?;
-    let installed = folder.join(WHEELS_FOLDER);
-    let nvcc = installed.join("nvidia/cu13/bin/nvcc");
-    if !nvcc.exists() {
-        // Below another name until it is whole: a killed installation must not look like a finished one.
-        let partial = folder.join("partial");
-        if let Err(error) = install(&partial) {
-            let why = format!(
-                "no nvcc {RELEASE} in CUDA_HOME or on PATH, and pip gave no wheels: {error:#}"
-            );
-            return Ok(Search::Absent(why));
+impl Wheels {
+    /// The program of the wheels, which are installed once; the inner error is why they are not.
+    fn program(&self) -> Result<Result<PathBuf, String>> {
+        let folder = project::root().join("target/cuda-toolchain");
+        let _lock = lock(&folder)?;
+        let installed = folder.join(self.folder);
+        let program = installed.join(self.program);
+        if !program.exists() {
+            // Below another name until it is whole: a killed installation must not look finished.
+            let partial = folder.join("partial");
+            if let Err(error) = self.install(&partial) {
+                return Ok(Err(format!("pip gave no wheels: {error:#}")));
+            }
+            fs::rename(&partial, &installed).with_context(|| installed.display().to_string())?;
         }
-        fs::rename(&partial, &installed).with_context(|| installed.display().to_string())?;
+        Ok(Ok(program))
     }
-    let version = version(&nvcc)?;
-    ensure!(
-        is_of_release(&version),
-        "{} is {version}: delete {}",
-        nvcc.display(),
-        installed.display()
-    );
-    Ok(Search::Found(Toolchain { nvcc, version }))
+
+    fn install(&self, target: &Path) -> Result<()> {
+        let python = python_with_pip()?;
+        if target.exists() {
+            fs::remove_dir_all(target)?;
+        }
+        let mut pip = process::command(python);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ]);
+        pip.args(["--quiet", "--no-input", "--disable-pip-version-check"]);
+        pip.args(["--retries", "1", "--timeout", "20", "--target"]);
+        pip.arg(target).args(self.names);
+        println!("$ {}", process::shown(&pip));
+        last_words(&mut pip)
+    }
 }
 
 pub(crate) fn python_with_pip() -> Result<&'static str> {
     let mut names = ["python3", "python"].into_iter();
     let found = names.find(|python| runs(python, &["-m", "pip", "--version"]));
     found.context("there is no python3 with pip")
-}
-
-fn install(target: &Path) -> Result<()> {
-    let python = python_with_pip()?;
-    if target.exists() {
-        fs::remove_dir_all(target)?;
-    }
-    let mut pip = process::command(python);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-    ]);
-    pip.args(["--quiet", "--no-input", "--disable-pip-version-check"]);
-    pip.args(["--retries", "1", "--timeout", "20", "--target"]);
-    pip.arg(target).args(WHEELS);
-    println!("$ {}", process::shown(&pip));
-    last_words(&mut pip)
 }
 
 /// Runs to the end; the error is the last line of standard error.

@@ -83,6 +83,7 @@ struct Params<'a> {
     n_rows: u32,
     width: u32,
     state_width: u32,
+    n_states: u32,
     first_row: u32,
     flags: u32,
 }
@@ -113,6 +114,7 @@ impl<'a> FusedProduct<'a> {
             n_rows: dimension("rows", self.n_rows)?,
             width: dimension("columns of x", self.width)?,
             state_width: dimension("columns of a state", self.width / self.n_states)?,
+            n_states: dimension("states", self.n_states)?,
             first_row: dimension("first row", self.first_row)?,
             flags: on(weighted, WEIGHTED)
                 | on(self.keep.is_some(), MASKED)
@@ -219,6 +221,7 @@ impl DeviceLists {
             Arg::u32(params.n_rows),
             Arg::u32(params.width),
             Arg::u32(params.state_width),
+            Arg::u32(params.n_states),
             Arg::u32(params.first_row),
             Arg::u32(vec as u32),
             Arg::u32(lanes as u32),
@@ -256,6 +259,7 @@ impl DeviceLists {
             Arg::u32(long.rows.len() as u32),
             Arg::u32(params.width),
             Arg::u32(params.state_width),
+            Arg::u32(params.n_states),
             Arg::u32(params.first_row),
             Arg::u32(params.flags),
         ];
@@ -288,6 +292,7 @@ impl DeviceLists {
             Arg::u32(n_chunks as u32), // a u32 when the chunks were made
             Arg::u32(params.width),
             Arg::u32(params.state_width),
+            Arg::u32(params.n_states),
             Arg::u32(params.first_row),
             Arg::u32(vec as u32),
             Arg::u32(lanes as u32),
@@ -374,6 +379,7 @@ impl DeviceBits {
             Arg::u32(params.n_rows),
             Arg::u32(params.width),
             Arg::u32(params.state_width),
+            Arg::u32(params.n_states),
             Arg::u32(params.first_row),
             Arg::u32(params.flags),
         ];
@@ -409,6 +415,7 @@ impl DeviceBits {
             Arg::u32(dimension("words of a row", self.words_per_row)?),
             Arg::u32(params.width),
             Arg::u32(params.state_width),
+            Arg::u32(params.n_states),
             Arg::u32(params.first_row),
             Arg::u32(self.split as u32),
             Arg::u32(n_tiles),

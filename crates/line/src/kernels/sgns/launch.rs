@@ -5,6 +5,8 @@ use shardgraph_device::{Arg, Buffer, Error, Launch};
 
 /// Threads of a block: what the kernels declare.
 pub(super) const BLOCK: u32 = 128;
+/// Negatives of a group that a warp keeps in registers.
+const REGISTER_NEGATIVES: u32 = 5;
 /// Shared memory that a block has without asking.
 const SHARED_BYTES: usize = 48 << 10;
 
@@ -59,46 +61,66 @@ impl Trainer {
         tables: Tables<'_, T>,
         losses: Option<&mut Buffer>,
     ) -> Result<(), Error> {
-        let (suffix, shape) = self.variant(samples.count);
-        let with_loss = Arg::u32(losses.is_some().into());
+        let variant = self.variant(samples.count, losses.is_some());
         let (order, n_context) = match &tables {
             Tables::Order1(table) => (1, table.len()),
             Tables::Order2 { context, .. } => (2, context.len()),
         };
         let mut args = self.job(samples, rate, n_context);
-        args.extend([with_loss, Arg::write(losses.unwrap_or(&mut self.unasked))]);
+        if variant.has_losses {
+            let with_loss = Arg::u32(losses.is_some().into());
+            args.extend([with_loss, Arg::write(losses.unwrap_or(&mut self.unasked))]);
+        }
         match tables {
             Tables::Order1(table) => args.push(Arg::write(table)),
             Tables::Order2 { vertex, context } => {
                 args.extend([Arg::write(vertex), Arg::write(context)]);
             }
         }
-        let kernel = format!("sgns_order{order}_{}{suffix}", T::NAME);
+        let kernel = format!("sgns_order{order}_{}{}", T::NAME, variant.suffix);
         // SAFETY: every edge and negative names a row that exists, and `losses` holds all samples (checked by `step`).
-        unsafe { self.device.launch(&kernel, shape, &args) }
+        unsafe { self.device.launch(&kernel, variant.shape, &args) }
     }
 
-    /// The kernel for these settings, and its geometry.
-    fn variant(&self, count: u64) -> (&'static str, Launch) {
+    /// The kernel for these settings and as many samples.
+    fn variant(&self, count: u64, wants_losses: bool) -> Variant {
         let settings = self.settings;
+        let n_negatives = settings.n_negatives;
         let in_registers = settings.dim.is_multiple_of(4) && settings.dim <= 256;
         let padded = if settings.dim <= 128 { 128 } else { 256 };
-        // Rows of the negatives, and their sums.
-        let shared = 2
-            * settings.n_negatives as usize
-            * padded
-            * size_of::<f32>()
-            * (self.block as usize / 32);
-        if settings.group > 1 && settings.n_negatives > 0 && in_registers && shared <= SHARED_BYTES
-        {
-            let n_groups = count.div_ceil(settings.group.into());
-            return ("_shared", self.warps(n_groups, 4).with_shared(shared));
+        let is_narrow = in_registers && padded == 128;
+        let is_shared = settings.group > 1 && n_negatives > 0 && in_registers;
+        let n_groups = count.div_ceil(settings.group.into());
+        if is_shared && is_narrow && n_negatives <= REGISTER_NEGATIVES && !wants_losses {
+            return Variant {
+                suffix: "_shared5",
+                has_losses: false,
+                shape: self.warps(n_groups, 4),
+            };
         }
-        let suffix = if in_registers && padded == 128 {
-            ""
-        } else {
-            "_any"
-        };
-        (suffix, self.warps(count, 16))
+        // Rows of the negatives, and their sums.
+        let warps = self.block as usize / 32;
+        let shared = 2 * n_negatives as usize * padded * size_of::<f32>() * warps;
+        if is_shared && shared <= SHARED_BYTES {
+            return Variant {
+                suffix: "_shared",
+                has_losses: true,
+                shape: self.warps(n_groups, 4).with_shared(shared),
+            };
+        }
+        let has_losses = !is_narrow || wants_losses;
+        Variant {
+            suffix: if has_losses { "_any" } else { "" },
+            has_losses,
+            shape: self.warps(count, 16),
+        }
     }
+}
+
+/// A kernel of `cuda/line/sgns.cu`, without its order and element.
+struct Variant {
+    suffix: &'static str,
+    /// It has the parameters of the losses.
+    has_losses: bool,
+    shape: Launch,
 }

@@ -59,6 +59,18 @@ impl Case {
         [vertex, context, losses].map(|buffer| device.download(&buffer).unwrap())
     }
 
+    /// The same tables by the kernels that compute no losses.
+    fn order2_without_losses(&self, device: &Device, shape: (usize, u32)) -> [Vec<f32>; 2] {
+        let mut vertex = device.upload(&self.vertex()).unwrap();
+        let mut context = device.upload(&self.context()).unwrap();
+        let tables = Tables::Order2 {
+            vertex: &mut vertex,
+            context: &mut context,
+        };
+        self.step(device, shape, tables, None);
+        [vertex, context].map(|buffer| device.download(&buffer).unwrap())
+    }
+
     fn step<T: super::Element>(
         &self,
         device: &Device,

@@ -1,0 +1,62 @@
+// What the 32 lanes of a warp do together, the numbers of a thread and a warp in the grid, and four
+// adjacent floats as one access of 16 bytes.
+//
+// Sums are butterflies: every lane has the sum, added in an order that depends on nothing.
+#pragma once
+
+#include "kernel.cuh"
+
+constexpr unsigned WARP = 32u;
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+__device__ __forceinline__ unsigned lane_of_warp() { return threadIdx.x % WARP; }
+
+__device__ __forceinline__ unsigned long long thread_of_grid() {
+    return static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+__device__ __forceinline__ unsigned long long warp_of_grid() { return thread_of_grid() / WARP; }
+
+__device__ __forceinline__ unsigned long long warps_of_grid() {
+    return static_cast<unsigned long long>(gridDim.x) * (blockDim.x / WARP);
+}
+
+template <class T> __device__ __forceinline__ T warp_sum(T value) {
+    for (unsigned offset = WARP / 2u; offset > 0u; offset /= 2u) value += __shfl_xor_sync(ALL_LANES, value, offset);
+    return value;
+}
+
+template <class T> __device__ __forceinline__ T warp_max(T value) {
+    for (unsigned offset = WARP / 2u; offset > 0u; offset /= 2u) {
+        const T other = __shfl_xor_sync(ALL_LANES, value, offset);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+// Eight sums at once by 9 shuffles where one by one takes 40: lane l has the sum of values[l / 4].
+__device__ __forceinline__ float warp_sum_of_eight(float (&values)[8]) {
+    const unsigned lane = lane_of_warp();
+#pragma unroll
+    for (unsigned half = 4u; half > 0u; half /= 2u) {
+        const bool is_upper = (lane & (4u * half)) != 0u;
+#pragma unroll
+        for (unsigned i = 0; i < half; ++i) {
+            const float kept = is_upper ? values[i + half] : values[i];
+            const float given = is_upper ? values[i] : values[i + half];
+            values[i] = kept + __shfl_xor_sync(ALL_LANES, given, 4u * half);
+        }
+    }
+    float sum = values[0];
+    sum += __shfl_xor_sync(ALL_LANES, sum, 2u);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 1u);
+    return sum;
+}
+
+// The first of the four adjacent elements that a thread of an element-wise kernel has.
+__device__ __forceinline__ unsigned long long first_of_four() { return 4ull * thread_of_grid(); }
+
+// `from` and `to` are aligned to 16 bytes.
+__device__ __forceinline__ float4 load4(const float *from) { return *reinterpret_cast<const float4 *>(from); }
+
+__device__ __forceinline__ void store4(float *to, float4 value) { *reinterpret_cast<float4 *>(to) = value; }
