@@ -164,7 +164,10 @@ impl NativeVector {
     /// Begins an episode everywhere; the observations.
     fn reset<'py>(&mut self, py: Python<'py>, seed: u64) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let vector = inner(&mut self.vector);
-        detached(py, || Ok::<_, Wrong>(vector.reset(seed)))?;
+        detached(py, || {
+            vector.reset(seed);
+            Ok::<_, Wrong>(())
+        })?;
         self.shown(py)
     }
 

@@ -196,11 +196,9 @@ fn mismatch(what: &str, expected: &str, given: String) -> Error {
 }
 
 /// Keeps the first exception, and says it.
-fn keep(shared: &Arc<Shared>, error: PyErr) -> Error {
+fn keep(shared: &Shared, error: PyErr) -> Error {
     let given = error.to_string();
-    if let Ok(mut raised) = raised.lock() {
-        raised.get_or_insert(error);
-    }
+    shared.keep(error);
     mismatch("the environment", "no exception", given)
 }
 

@@ -171,10 +171,6 @@ impl NativeLinks {
     }
 
     /// The scores of the test triples by the model of a folder, filtered and raw; absent without triples to test on.
-    #[expect(
-        clippy::type_complexity,
-        reason = "two dictionaries, where there are any"
-    )]
     fn rank<'py>(
         &self,
         py: Python<'py>,
