@@ -12,7 +12,13 @@ use crate::project;
 use crate::test_log::TestLog;
 
 /// The largest wheel: it is downloaded by everybody who installs the package.
-const MAX_WHEEL_BYTES: u64 = 5_000_000;
+const MAX_WHEEL_BYTES: u64 = 8_000_000;
+
+/// The longest import of the package beyond numpy's, the shortest of a few.
+const MAX_IMPORT_MS: f64 = 50.0;
+
+/// The minor versions of Python 3 that the wheel is for.
+const VERSIONS: std::ops::RangeInclusive<u32> = 11..=15;
 
 const MANIFEST: &str = "crates/python/Cargo.toml";
 const REQUIREMENTS: &str = "crates/python/tests/requirements.txt";
@@ -78,8 +84,40 @@ pub(crate) fn check(log: &mut TestLog) -> Result<Checked> {
         "shardgraph._shardgraph",
         "--ignore-missing-stub",
     ]))?;
+    environment.check_import_time()?;
+    import_elsewhere(&environment, &wheel, log)?;
     environment.test(log)?;
     Ok(Checked::Done)
+}
+
+/// The wheel with what it requires, and nothing else, under every Python that it is for and that is here.
+fn import_elsewhere(environment: &Environment, wheel: &Path, log: &mut TestLog) -> Result<()> {
+    let mut absent = Vec::new();
+    for minor in VERSIONS {
+        let name = format!("python3.{minor}");
+        let folder = environment.0.join(&name);
+        let mut venv = process::command(&name);
+        if process::check(venv.args(["-m", "venv"]).arg(&folder)).is_err() {
+            absent.push(name);
+            continue;
+        }
+        let other = Environment(folder);
+        let pip = ["-m", "pip", "install", "--quiet", "--retries=1"];
+        show(other.python(&pip).arg(wheel))?;
+        show(&mut other.python(&[
+            "-c",
+            "import shardgraph as s; s.max_clique(s.generate('karate')).verify()",
+        ]))?;
+    }
+    if !absent.is_empty() {
+        let line = format!(
+            "SKIPPED: import under {} (not installed)",
+            absent.join(", ")
+        );
+        println!("{line}");
+        log.line(&line);
+    }
+    Ok(())
 }
 
 /// A virtual environment under `target/`.
@@ -145,6 +183,23 @@ impl Environment {
             [wheel] => Ok(wheel.clone()),
             others => bail!("{} wheels in {}", others.len(), wheels.display()),
         }
+    }
+
+    /// Refuses an import that takes too long.
+    fn check_import_time(&self) -> Result<()> {
+        let code = "import numpy, time; begin = time.perf_counter(); import shardgraph; \
+                    print(1e3 * (time.perf_counter() - begin))";
+        let mut shortest = f64::INFINITY;
+        for _ in 0..5 {
+            let found = process::stdout_of(&mut self.python(&["-c", code]))?;
+            shortest = shortest.min(found.trim().parse().context(found)?);
+        }
+        println!("import: {shortest:.1} ms beyond numpy's");
+        ensure!(
+            shortest <= MAX_IMPORT_MS,
+            "import shardgraph takes {shortest:.1} ms: expected at most {MAX_IMPORT_MS}"
+        );
+        Ok(())
     }
 
     /// The package's tests, with the command of cargo's build beside it.

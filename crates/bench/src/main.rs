@@ -27,6 +27,7 @@ mod options;
 mod paths;
 mod process;
 mod python;
+mod python_package;
 mod record;
 mod regal;
 mod registry;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::measure::Context;
 use crate::report::{Failure, Report};
-use crate::{field, line, opengraphgym, regal, rgcn, rlgraph, robustness, suites};
+use crate::{field, line, opengraphgym, python_package, regal, rgcn, rlgraph, robustness, suites};
 
 /// Measures a request and reports its rows.
 pub(crate) type Measurement = fn(&Context<'_>, Value, &mut Report) -> Result<(), Failure>;
@@ -20,6 +20,7 @@ const TABLE: [(&str, Measurement); 44] = [
     ("opengraphgym-mg/policies", opengraphgym::policies),
     ("opengraphgym-mg/quality", opengraphgym::quality),
     ("opengraphgym-mg/seeds", opengraphgym::seeds),
+    ("python/package", python_package::run),
     ("regal/adversarial", regal::adversarial),
     ("regal/compare", regal::compare),
     ("regal/cp-sat", regal::cp_sat),

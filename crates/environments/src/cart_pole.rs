@@ -117,6 +117,24 @@ impl CartPole {
         cart
     }
 
+    /// Begins an episode in a state of the caller's: position, velocity, angle, angular velocity.
+    ///
+    /// ```
+    /// use shardgraph_environments::{CartPole, Environment};
+    ///
+    /// let mut cart = CartPole::new(7, 0);
+    /// cart.begin_at([0.0, 0.0, 0.1, 0.0]);
+    /// assert_eq!((cart.n_steps(), cart.state()[2]), (0, 0.1));
+    /// cart.begin_at([3.0, 0.0, 0.0, 0.0]);
+    /// assert!(cart.is_done()); // beyond the end of the track
+    /// ```
+    pub fn begin_at(&mut self, motion: [f64; 4]) {
+        self.motion = motion;
+        self.observation = observe(&motion);
+        self.n_steps = 0;
+        self.terminated = has_fallen(&motion);
+    }
+
     #[cfg(test)]
     pub(crate) fn motion(&self) -> Motion {
         self.motion
@@ -132,10 +150,8 @@ impl Environment for CartPole {
     type State = [f32; 4];
 
     fn reset(&mut self) {
-        self.motion = self.start.next();
-        self.observation = observe(&self.motion);
-        self.n_steps = 0;
-        self.terminated = false;
+        let motion = self.start.next();
+        self.begin_at(motion);
     }
 
     fn reset_seeded(&mut self, seed: u64, index: u32) {

@@ -29,6 +29,7 @@
 
 mod builder;
 pub mod builtin;
+mod csr;
 mod error;
 mod format;
 pub mod generate;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use numpy::{IntoPyArray as _, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray as _, PyArray1, PyArrayMethods as _, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardgraph_device::free_host_bytes;
@@ -64,6 +64,28 @@ impl NativeGraph {
         };
         let wanted = check_n_nodes(py, &edges, n_nodes)?;
         detached(py, || build(&edges, wanted))
+    }
+
+    /// A graph from rows that are simple and symmetric, with one copy; nothing for other rows.
+    #[staticmethod]
+    fn from_symmetric_rows(
+        py: Python<'_>,
+        offsets: PyReadonlyArray1<'_, i64>,
+        columns: PyReadonlyArray1<'_, i32>,
+        weights: Option<PyReadonlyArray1<'_, f32>>,
+    ) -> PyResult<Option<NativeGraph>> {
+        let (offsets, columns) = (offsets.as_slice()?, columns.as_slice()?);
+        let weights = weights
+            .as_ref()
+            .map(|weights| weights.to_vec())
+            .transpose()?;
+        let made = detached(py, || {
+            // A negative number becomes one that no row has.
+            let offsets = offsets.iter().map(|&offset| offset as u64).collect();
+            let columns = columns.iter().map(|&column| column as u32).collect();
+            Ok::<_, Wrong>(Graph::from_csr(offsets, columns, weights))
+        })?;
+        Ok(made.ok().map(NativeGraph::plain))
     }
 
     /// A graph from compressed sparse rows.
@@ -238,8 +260,13 @@ impl NativeGraph {
 
 impl NativeGraph {
     fn plain(graph: Graph) -> NativeGraph {
+        NativeGraph::of(Arc::new(graph))
+    }
+
+    /// A graph without labels or counts.
+    pub(crate) fn of(graph: Arc<Graph>) -> NativeGraph {
         NativeGraph {
-            graph: Arc::new(graph),
+            graph,
             labels: None,
             counts: Counts::default(),
             report: None,

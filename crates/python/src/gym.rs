@@ -1,23 +1,24 @@
-//! Environments: many carts with poles at once, and episodes of graph problems.
+//! Vectors of the environments that come with the program, by name, and the cart with a pole as Gymnasium begins it.
 
-use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1};
+use std::sync::Mutex;
+
+use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use shardgraph_environments::{Autoreset, CartPoles, Episode, Error, problem_by_name};
+use shardgraph_environments::{
+    Actions, Autoreset, CartPole, ENVIRONMENTS, Environment as _, Error, VectorEnvironment,
+    named_environment,
+};
 
 use crate::errors::{IntoPyErr, Wrong};
-use crate::graph::NativeGraph;
+use crate::job::detached;
 
-/// Carts with poles; the arrays of a step are the same at each step.
-#[pyclass(module = "shardgraph._shardgraph")]
-pub(crate) struct NativeCartPoles {
-    carts: CartPoles,
-    actions: Vec<u32>,
-    observations: Py<PyArray2<f32>>,
-    rewards: Py<PyArray1<f64>>,
-    terminated: Py<PyArray1<bool>>,
-    truncated: Py<PyArray1<bool>>,
-}
+/// Rewards, and which episodes ended or were cut, an element for each environment.
+pub(crate) type StepFlags<'py> = (
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyArray1<bool>>,
+);
 
 /// Observations, rewards, and which episodes ended or were cut.
 type StepArrays<'py> = (
@@ -27,138 +28,266 @@ type StepArrays<'py> = (
     Bound<'py, PyArray1<bool>>,
 );
 
-#[pymethods]
-impl NativeCartPoles {
-    #[new]
-    fn new(py: Python<'_>, n_environments: usize, autoreset: &str) -> PyResult<NativeCartPoles> {
-        let autoreset = match autoreset {
-            "next-step" => Autoreset::NextStep,
-            "disabled" => Autoreset::Disabled,
-            other => {
-                let message = format!("autoreset `{other}`: expected next-step or disabled");
-                return Err(Wrong(message).into_py(py));
-            }
-        };
-        let carts = CartPoles::new(n_environments, autoreset).map_err(|e| e.into_py(py))?;
-        Ok(NativeCartPoles {
-            carts,
-            actions: vec![0; n_environments],
-            observations: PyArray2::zeros(py, [n_environments, 4], false).unbind(),
+/// The mode of this name.
+///
+/// # Errors
+/// ValueError that names all three.
+pub(crate) fn autoreset_of(py: Python<'_>, name: &str) -> PyResult<Autoreset> {
+    match name {
+        "next-step" => Ok(Autoreset::NextStep),
+        "same-step" => Ok(Autoreset::SameStep),
+        "disabled" => Ok(Autoreset::Disabled),
+        other => {
+            let message = format!("autoreset `{other}`: expected next-step, same-step or disabled");
+            Err(Wrong(message).into_py(py))
+        }
+    }
+}
+
+/// Action numbers as the environments take them.
+///
+/// # Errors
+/// ValueError for a number below 0 or beyond 32 bits.
+pub(crate) fn numbers(py: Python<'_>, actions: &[i64], out: &mut Vec<u32>) -> PyResult<()> {
+    out.clear();
+    for (idx, &action) in actions.iter().enumerate() {
+        let number = u32::try_from(action);
+        out.push(number.map_err(|_| {
+            Wrong(format!(
+                "action {action} at {idx}: expected a number from 0"
+            ))
+            .into_py(py)
+        })?);
+    }
+    Ok(())
+}
+
+/// Arrays of a step, which are the same at each step.
+pub(crate) struct StepBuffers {
+    rewards: Py<PyArray1<f64>>,
+    terminated: Py<PyArray1<bool>>,
+    truncated: Py<PyArray1<bool>>,
+}
+
+impl StepBuffers {
+    pub(crate) fn new(py: Python<'_>, n_environments: usize) -> StepBuffers {
+        StepBuffers {
             rewards: PyArray1::zeros(py, n_environments, false).unbind(),
             terminated: PyArray1::zeros(py, n_environments, false).unbind(),
             truncated: PyArray1::zeros(py, n_environments, false).unbind(),
+        }
+    }
+
+    pub(crate) fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        rewards: &[f32],
+        flags: (&[bool], &[bool]),
+    ) -> PyResult<StepFlags<'py>> {
+        let mut out = self.rewards.bind(py).readwrite();
+        for (to, &from) in out.as_slice_mut()?.iter_mut().zip(rewards) {
+            *to = f64::from(from);
+        }
+        let (terminated, truncated) = (self.terminated.bind(py), self.truncated.bind(py));
+        copy_into(terminated, flags.0)?;
+        copy_into(truncated, flags.1)?;
+        Ok((
+            self.rewards.bind(py).clone(),
+            terminated.clone(),
+            truncated.clone(),
+        ))
+    }
+}
+
+fn copy_into(array: &Bound<'_, PyArray1<bool>>, from: &[bool]) -> PyResult<()> {
+    array.readwrite().as_slice_mut()?.copy_from_slice(from);
+    Ok(())
+}
+
+/// Name, description and options of every environment that comes with the program.
+#[pyfunction]
+pub(crate) fn environments() -> Vec<(&'static str, &'static str, &'static str)> {
+    let rows = ENVIRONMENTS.iter();
+    rows.map(|known| (known.name, known.about, known.options))
+        .collect()
+}
+
+/// Copies of a named environment; the arrays of a step are the same at each step.
+#[pyclass(module = "shardgraph._shardgraph")]
+pub(crate) struct NativeVector {
+    vector: Mutex<Box<dyn VectorEnvironment>>,
+    actions: Vec<u32>,
+    observations: Py<PyArray2<f32>>,
+    mask: Option<Py<PyArray2<bool>>>,
+    buffers: StepBuffers,
+}
+
+#[pymethods]
+impl NativeVector {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        options: &str,
+        n_environments: usize,
+        autoreset: &str,
+    ) -> PyResult<NativeVector> {
+        let options = serde_json::from_str(options)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let autoreset = autoreset_of(py, autoreset)?;
+        let made = named_environment(name, &options, n_environments, autoreset);
+        let vector = made.map_err(|error| error.into_py(py))?;
+        let columns = |n_numbers: usize| [n_environments, n_numbers / n_environments];
+        let mask = vector.action_mask().map(|mask| columns(mask.len()));
+        Ok(NativeVector {
+            actions: Vec::new(),
+            observations: PyArray2::zeros(py, columns(vector.observations().len()), false).unbind(),
+            mask: mask.map(|shape| PyArray2::zeros(py, shape, false).unbind()),
+            buffers: StepBuffers::new(py, n_environments),
+            vector: Mutex::new(vector),
         })
+    }
+
+    /// The spaces of an observation and of an action, as JSON.
+    fn spaces(&mut self) -> PyResult<(String, String)> {
+        let vector = inner(&mut self.vector);
+        let json = |space| {
+            let text = serde_json::to_string(&space);
+            text.map_err(|error| PyValueError::new_err(error.to_string()))
+        };
+        Ok((
+            json(vector.observation_space())?,
+            json(vector.action_space())?,
+        ))
     }
 
     /// Begins an episode everywhere; the observations.
     fn reset<'py>(&mut self, py: Python<'py>, seed: u64) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        self.carts.reset(seed);
-        self.copy_observations(py)?;
-        Ok(self.observations.bind(py).clone())
+        let vector = inner(&mut self.vector);
+        detached(py, || {
+            vector.reset(seed);
+            Ok::<_, Wrong>(())
+        })?;
+        self.shown(py)
     }
 
-    /// Begins the next episode of the marked carts; the observations.
+    /// Begins the next episode of the marked environments; the observations.
     fn reset_where<'py>(
         &mut self,
         py: Python<'py>,
         marks: PyReadonlyArray1<'py, bool>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let done = self.carts.reset_where(marks.as_slice()?);
-        done.map_err(|error| error.into_py(py))?;
-        self.copy_observations(py)?;
-        Ok(self.observations.bind(py).clone())
+        let (vector, marks) = (inner(&mut self.vector), marks.as_slice()?);
+        detached(py, || vector.reset_where(marks))?;
+        self.shown(py)
     }
 
-    /// A step of every cart.
+    /// A step of every environment by numbers of discrete actions.
     fn step<'py>(
         &mut self,
         py: Python<'py>,
         actions: PyReadonlyArray1<'py, i64>,
     ) -> PyResult<StepArrays<'py>> {
-        let actions = actions.as_slice()?;
-        self.actions.clear();
-        // What is no push stays none: 2 is refused with the cart's number.
-        self.actions.extend(
-            actions
-                .iter()
-                .map(|&action| u32::try_from(action).unwrap_or(2)),
-        );
-        let step = self.carts.step(&self.actions);
-        let step = step.map_err(|error| error.into_py(py))?;
-        let mut rewards = self.rewards.bind(py).readwrite();
-        for (to, &from) in rewards.as_slice_mut()?.iter_mut().zip(&step.rewards) {
-            *to = f64::from(from);
+        numbers(py, actions.as_slice()?, &mut self.actions)?;
+        let (vector, actions) = (inner(&mut self.vector), self.actions.as_slice());
+        detached(py, || vector.step(Actions::Discrete(actions)).map(|_| ()))?;
+        self.stepped(py)
+    }
+
+    /// A step of every environment by the elements of boxes.
+    fn step_continuous<'py>(
+        &mut self,
+        py: Python<'py>,
+        actions: PyReadonlyArray1<'py, f32>,
+    ) -> PyResult<StepArrays<'py>> {
+        let (vector, actions) = (inner(&mut self.vector), actions.as_slice()?);
+        detached(py, || vector.step(Actions::Continuous(actions)).map(|_| ()))?;
+        self.stepped(py)
+    }
+
+    /// A mark for each action that may be taken; absent where all always may.
+    fn action_mask<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<Option<Bound<'py, PyArray2<bool>>>> {
+        let Some(array) = &self.mask else {
+            return Ok(None);
+        };
+        let array = array.bind(py).clone();
+        if let Some(mask) = inner(&mut self.vector).action_mask() {
+            array.readwrite().as_slice_mut()?.copy_from_slice(mask);
         }
-        let flags = [
-            (&self.terminated, &step.terminated),
-            (&self.truncated, &step.truncated),
-        ];
-        for (to, from) in flags {
-            to.bind(py)
-                .readwrite()
-                .as_slice_mut()?
-                .copy_from_slice(from);
-        }
-        drop(rewards);
-        self.copy_observations(py)?;
-        Ok((
-            self.observations.bind(py).clone(),
-            self.rewards.bind(py).clone(),
-            self.terminated.bind(py).clone(),
-            self.truncated.bind(py).clone(),
-        ))
+        Ok(Some(array))
+    }
+
+    /// The last observation of the episode that ended within the last step (same-step only).
+    fn final_observation<'py>(
+        &mut self,
+        py: Python<'py>,
+        index: usize,
+    ) -> Option<Bound<'py, PyArray1<f32>>> {
+        let row = inner(&mut self.vector).final_observation(index)?;
+        Some(PyArray1::from_slice(py, row))
     }
 }
 
-impl NativeCartPoles {
-    fn copy_observations(&self, py: Python<'_>) -> PyResult<()> {
-        let mut observations = self.observations.bind(py).readwrite();
-        let flat = self.carts.observations().as_flattened();
-        observations.as_slice_mut()?.copy_from_slice(flat);
-        Ok(())
+/// The environments, of which the caller has the only borrow.
+fn inner(vector: &mut Mutex<Box<dyn VectorEnvironment>>) -> &mut Box<dyn VectorEnvironment> {
+    match vector.get_mut() {
+        Ok(vector) => vector,
+        Err(poisoned) => poisoned.into_inner(),
     }
 }
 
-/// An episode of a graph problem.
+impl NativeVector {
+    fn shown<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let observations = self.observations.bind(py);
+        let mut out = observations.readwrite();
+        out.as_slice_mut()?
+            .copy_from_slice(inner(&mut self.vector).observations());
+        Ok(observations.clone())
+    }
+
+    fn stepped<'py>(&mut self, py: Python<'py>) -> PyResult<StepArrays<'py>> {
+        let observations = self.shown(py)?;
+        let step = inner(&mut self.vector).last_step();
+        let flags = (step.terminated.as_slice(), step.truncated.as_slice());
+        let (rewards, terminated, truncated) = self.buffers.fill(py, &step.rewards, flags)?;
+        Ok((observations, rewards, terminated, truncated))
+    }
+}
+
+/// One cart with a pole, whose episodes begin in a state that the caller draws.
 #[pyclass(module = "shardgraph._shardgraph")]
-pub(crate) struct NativeEpisode {
-    episode: Episode,
-    n_nodes: u32,
+pub(crate) struct NativeCartPole {
+    cart: CartPole,
 }
 
 #[pymethods]
-impl NativeEpisode {
+impl NativeCartPole {
     #[new]
-    fn new(py: Python<'_>, graph: &NativeGraph, problem: &str) -> PyResult<NativeEpisode> {
-        let problem = problem_by_name(problem);
-        let problem = problem.map_err(|error| Wrong(error.to_string()).into_py(py))?;
-        Ok(NativeEpisode {
-            episode: problem.begin(graph.graph.clone()),
-            n_nodes: graph.graph.n_nodes(),
-        })
+    fn new() -> NativeCartPole {
+        NativeCartPole {
+            cart: CartPole::new(0, 0),
+        }
     }
 
-    /// Puts a candidate in the answer; the reward.
-    fn pick(&mut self, py: Python<'_>, node: u32) -> PyResult<f32> {
-        self.episode.pick(node).map_err(|error| error.into_py(py))
+    /// Begins an episode in a state: position, velocity, angle, angular velocity; the observation.
+    fn reset<'py>(&mut self, py: Python<'py>, motion: [f64; 4]) -> Bound<'py, PyArray1<f32>> {
+        self.cart.begin_at(motion);
+        PyArray1::from_slice(py, self.cart.state())
     }
 
-    /// Whether the episode ended.
-    #[getter]
-    fn is_done(&self) -> bool {
-        self.episode.is_done()
-    }
-
-    /// A mark for each node that may be picked.
-    fn candidates<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
-        let marks = (0..self.n_nodes).map(|node| self.episode.is_candidate(node));
-        marks.collect::<Vec<bool>>().into_pyarray(py)
-    }
-
-    /// The picked nodes, in order.
-    fn picks<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let picks = self.episode.picks().iter().map(|&node| i64::from(node));
-        picks.collect::<Vec<i64>>().into_pyarray(py)
+    /// A push; the observation, the reward, and whether the episode ended or was cut.
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        action: u32,
+    ) -> PyResult<(Bound<'py, PyArray1<f32>>, f64, bool, bool)> {
+        let step = self.cart.step(action).map_err(|error| error.into_py(py))?;
+        let observation = PyArray1::from_slice(py, self.cart.state());
+        let reward = f64::from(step.reward);
+        Ok((observation, reward, step.terminated, step.truncated))
     }
 }
 

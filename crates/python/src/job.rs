@@ -117,8 +117,8 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PyRuntimeError::new_err(format!("shardgraph panicked, please report this: {text}"))
 }
 
-/// The payload of a panic that ends a training whose progress cannot be told to end.
-struct Interrupted;
+/// The payload of a panic that ends a training from a function that returns no error.
+pub(crate) struct Interrupted;
 
 /// Ends a training from its progress function once Ctrl-C has come: [`run`] then raises KeyboardInterrupt.
 pub(crate) fn check_stop(stop: &Stop) {

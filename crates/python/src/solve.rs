@@ -36,6 +36,8 @@ pub(crate) struct Request {
     seed: u64,
     threads: u32,
     model: Option<PathBuf>,
+    /// Run every part, although an answer is proved to be the best.
+    all_rows: bool,
 }
 
 /// An answer before it becomes a Python object.
@@ -112,7 +114,7 @@ pub(crate) fn solve<'py>(
 
 /// The objective of an answer after the problem's check.
 #[pyfunction]
-pub(crate) fn evaluate(
+pub(crate) fn check(
     py: Python<'_>,
     graph: &NativeGraph,
     problem: &str,
@@ -175,7 +177,7 @@ fn unweighted(
         seconds_after_reductions: (!has_own_limit).then_some(SECONDS_AFTER_REDUCTIONS),
         has_greedy: matches!(method, "best" | "greedy"),
         has_search: matches!(method, "best" | "search" | "exact"),
-        all_rows: false,
+        all_rows: request.all_rows,
     };
     let mut play = |seconds: Option<f64>| match &policy {
         Some(policy) => play_policy(problem, graph, policy, stop, &clock, seconds),

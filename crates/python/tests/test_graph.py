@@ -126,6 +126,35 @@ def test_files_are_written_and_read_again(tmp_path):
         named.labels([3])
 
 
+def test_matrices_in_order_are_copied_once_and_others_are_made_so():
+    graph = generate("er:200:0.05", seed=2)
+    matrix = graph.to_scipy().astype(np.float32)
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    assert Graph.from_csr(matrix).reading.copies == "rows: one copy"
+    half = scipy.sparse.triu(matrix, format="csr")
+    looped = matrix + scipy.sparse.eye_array(200, format="csr", dtype=np.float32)
+    shuffled = matrix.copy()
+    for row in range(200):
+        entries = slice(shuffled.indptr[row], shuffled.indptr[row + 1])
+        shuffled.indices[entries] = shuffled.indices[entries][::-1].copy()
+    for other in (half, looped, shuffled):
+        made = Graph.from_csr(other)
+        assert made == graph and "sorted" in made.reading.copies
+    weights = scipy.sparse.csr_array(matrix)
+    weights.data = np.arange(len(weights.data), dtype=np.float32)
+    assert "sorted" in Graph.from_csr(weights, weighted=True).reading.copies
+    weights = weights + weights.T
+    made = Graph.from_csr(weights, weighted=True)
+    assert made.reading.copies == "rows: one copy" and np.array_equal(made.to_scipy().toarray(), weights.toarray())
+    weights.data[0] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        Graph.from_csr(weights, weighted=True)
+    wrong = scipy.sparse.csr_array(matrix)
+    wrong.indices[0] = -5
+    with pytest.raises(ValueError, match="node -5 does not exist"):
+        Graph.from_csr(wrong)
+
+
 def test_the_complement_has_the_other_edges():
     petersen = generate("petersen")
     assert petersen.complement().n_edges == 45 - 15

@@ -1,4 +1,4 @@
-"""Gymnasium's own checks of every environment."""
+"""Gymnasium's own checks of every environment, and vectors beside single environments."""
 
 import gymnasium
 import numpy as np
@@ -6,18 +6,41 @@ import pytest
 import shardgraph.gym
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv as TheirCartPole
 from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_match import check_environments_match
+from gymnasium.vector import AutoresetMode
 
-IDS = [f"shardgraph/{name}-v0" for name in shardgraph.gym._PROBLEMS] + ["shardgraph/CartPole-v1"]
+GRAPHS = [f"shardgraph/{name}-v0" for name in shardgraph.gym._PROBLEMS]
+NAMED = [f"shardgraph/{name}" for name in shardgraph.gym._NAMED.values()]
+IDS = [*GRAPHS, *NAMED, "shardgraph/CartPole-v1"]
+# What another package calls the same.
+THEIRS = ["Acrobot-v1", "CliffWalking-v1", "FrozenLake-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"]
 
 
-@pytest.mark.parametrize("name", IDS)
+def vector_of(name, n, **options):
+    return gymnasium.make_vec(name, num_envs=n, vectorization_mode="vector_entry_point", **options)
+
+
+# Gymnasium's own pendulum has torques from -2 to 2.
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized")
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", IDS)
 def test_environments_pass_gymnasiums_check(name):
     env = gymnasium.make(name, disable_env_checker=True).unwrapped
     check_env(env, skip_render_check=True)
 
 
-@pytest.mark.parametrize("name", IDS[:-1])
+@pytest.mark.parametrize("name", THEIRS)
+def test_spaces_are_gymnasiums(name):
+    ours, theirs = gymnasium.make(f"shardgraph/{name}").unwrapped, gymnasium.make(name).unwrapped
+    assert ours.action_space == theirs.action_space
+    mine, yours = ours.observation_space, theirs.observation_space
+    if isinstance(yours, gymnasium.spaces.Box):
+        assert mine.shape == yours.shape and np.allclose(mine.low, np.maximum(yours.low, mine.low)) and np.allclose(mine.high, yours.high)
+    else:
+        assert mine == yours
+
+
+@pytest.mark.parametrize("name", GRAPHS)
 def test_an_episode_of_candidates_ends_with_an_answer(name):
     env = gymnasium.make(name, graphs="er:15:0.3").unwrapped
     observation, info = env.reset(seed=3)
@@ -31,44 +54,101 @@ def test_an_episode_of_candidates_ends_with_an_answer(name):
     found = shardgraph.solve(env.graph, env.problem, method="exact")
     from shardgraph import _shardgraph
 
-    value = _shardgraph.evaluate(env.graph._native, env.problem, np.array(answer))
+    value = _shardgraph.check(env.graph._native, env.problem, np.array(answer))
     assert value >= found.objective if env.problem in ("mvc", "dominating-set") else value <= found.objective
 
 
-def test_carts_move_as_gymnasiums():
+def test_cart_and_pole_is_gymnasiums_step_by_step():
     ours, theirs = gymnasium.make("shardgraph/CartPole-v1").unwrapped, TheirCartPole()
-    theirs.reset(seed=0)
-    generator = np.random.default_rng(5)
-    for episode in range(200):
-        observation, _ = ours.reset(seed=episode)
-        theirs.reset(seed=0)
-        theirs.state = observation.astype(np.float64)
-        for _ in range(20):
-            action = int(generator.integers(2))
-            mine, yours = ours.step(action), theirs.step(action)
-            assert np.allclose(mine[0], yours[0], atol=1e-5) and mine[1] == yours[1]
-            if mine[2] or yours[2]:
-                break
+    # Theirs has velocities up to infinity, of which its own check warns.
+    theirs.observation_space = ours.observation_space
+    check_environments_match(ours, theirs, num_steps=100_000, seed=11)
 
 
-def test_a_vector_is_its_carts_one_by_one():
-    vector = gymnasium.make_vec(
-        "shardgraph/CartPole-v1", num_envs=33, vectorization_mode="vector_entry_point"
-    )
+def test_carts_begin_and_stop_as_gymnasiums():
+    ours, theirs = gymnasium.make("shardgraph/CartPole-v1"), gymnasium.make("CartPole-v1")
+    for seed in range(100):
+        mine, yours = ours.reset(seed=seed)[0], theirs.reset(seed=seed)[0]
+        assert np.array_equal(mine, yours)
+        n_steps, done = 0, False
+        while not done:
+            action = int(mine[2] + 0.5 * mine[3] > 0)
+            mine, reward, terminated, truncated, _ = ours.step(action)
+            done, n_steps = terminated or truncated, n_steps + 1
+            if n_steps < 100:  # The system is unstable: what the last bits differ by grows.
+                yours, *expected, _ = theirs.step(action)
+                assert [reward, terminated, truncated] == expected and np.allclose(mine, yours, atol=1e-4)
+        assert n_steps == 500 and truncated and not terminated
+
+
+@pytest.mark.parametrize("name", [*NAMED, *GRAPHS, "shardgraph/CartPole-v1"])
+def test_a_vector_is_its_environments_one_by_one(name):
+    vector = vector_of(name, 5)
     observations, _ = vector.reset(seed=7)
-    assert observations.shape == (33, 4) and vector.observation_space.contains(observations)
-    single = gymnasium.make("shardgraph/CartPole-v1").unwrapped
-    first, _ = single.reset(seed=7)
-    assert np.array_equal(first, observations[0])
+    assert vector.observation_space.contains(observations)
+    # Environment 0 of the vector has the key of a single one, but for the cart, whose starts are Gymnasium's.
+    single = vector_of(name, 1)
+    alone, _ = single.reset(seed=7)
+    vector.action_space.seed(3)
     for step in range(300):
-        actions = (observations[:, 2] > 0).astype(np.int64)
-        kept = observations.copy()
-        observations, rewards, terminated, truncated, _ = vector.step(actions)
-        assert not np.shares_memory(kept, observations) and rewards.shape == (33,)
-        if first is not None:
-            first, reward, ended, _, _ = single.step(int(actions[0]))
-            assert np.array_equal(first, observations[0]) and ended == terminated[0]
-            first = None if ended else first
+        actions = vector.action_space.sample()
+        kept = {k: v.copy() for k, v in observations.items()} if isinstance(observations, dict) else observations.copy()
+        last = observations
+        observations, rewards, terminated, truncated, info = vector.step(actions)
+        alone, reward, ended, cut, _ = single.step(actions[:1])
+        for mine, yours, before, old in zip(*(arrays(x) for x in (alone, observations, last, kept))):
+            assert np.array_equal(mine[0], yours[0]) and np.array_equal(before, old)
+        assert (reward[0], ended[0], cut[0]) == (rewards[0], terminated[0], truncated[0])
+        assert rewards.shape == terminated.shape == (5,) and vector.observation_space.contains(observations)
+
+
+def arrays(observation):
+    return list(observation.values()) if isinstance(observation, dict) else [observation]
+
+
+@pytest.mark.parametrize("name", ["shardgraph/CartPole-v1", "shardgraph/VertexCover-v0", "shardgraph/MountainCar-v0"])
+def test_autoreset_modes_begin_episodes_when_they_say(name):
+    modes = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
+    next_step, same_step, disabled = (vector_of(name, 6, autoreset_mode=mode) for mode in modes)
+    firsts = [vector.reset(seed=5)[0] for vector in (next_step, same_step, disabled)]
+    assert all(np.array_equal(a, b) for a, b in zip(arrays(firsts[0]), arrays(firsts[1])))
+    n_ended, done = 0, np.zeros(6, dtype=bool)
+    same_step.action_space.seed(1)
+    for _ in range(250):
+        actions = same_step.action_space.sample()
+        _, _, terminated, truncated, info = same_step.step(actions)
+        observations, _, ended, cut, _ = disabled.step(actions)
+        done = terminated | truncated
+        assert np.array_equal(done, ended | cut)
+        if done.any():
+            assert np.array_equal(info["_final_obs"], done)
+            i = int(np.flatnonzero(done)[0])
+            for mine, yours in zip(arrays(info["final_obs"][i]), arrays(observations)):
+                assert np.array_equal(mine, yours[i])
+            with pytest.raises(ValueError, match="ended|over"):
+                disabled.step(actions)
+            disabled.reset(options={"reset_mask": done})
+            n_ended += int(done.sum())
+    assert n_ended > 0
+    done = np.zeros(6, dtype=bool)
+    for _ in range(250):
+        _, rewards, terminated, truncated, _ = next_step.step(next_step.action_space.sample())
+        assert not rewards[done].any() and not terminated[done].any()
+        done = terminated | truncated
+
+
+def test_wrong_actions_and_options_are_refused_in_a_sentence():
+    carts = vector_of("shardgraph/CartPole-v1", 33)
+    carts.reset(seed=1)
     for wrong in ([2] * 33, [-1] * 33, [0] * 32):
-        with pytest.raises(ValueError):
-            vector.step(np.array(wrong))
+        with pytest.raises(ValueError, match="expected|neither"):
+            carts.step(np.array(wrong))
+    for name, options, words in [
+        ("shardgraph/Breakout-v1", {"sticky": 0.5}, "sticky_actions"),
+        ("shardgraph/FrozenLake-v1", {"side": 5}, "side"),
+        ("shardgraph/VertexCover-v0", {"graphs": "er:10:2"}, "er:10:2|expected"),
+        ("shardgraph/VertexCover-v0", {"problem": "tsp"}, "mvc"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            vector_of(name, 2, **options)
+    assert vector_of("shardgraph/FrozenLake-v1", 2, side=8).single_observation_space.n == 64

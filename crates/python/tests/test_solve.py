@@ -131,6 +131,38 @@ def test_every_method_gives_a_checked_answer(method):
     assert found.stages and found.found_by
 
 
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_an_evaluation_has_the_policy_beside_what_does_without(problem, tmp_path):
+    generate("er:30:0.2", seed=5).write(tmp_path / "g.mtx")
+    seen = []
+    graphs = [generate("er:40:0.2", seed=3), "petersen", tmp_path / "g.mtx"]
+    found = shardgraph.evaluate(graphs, problem, steps=500, callback=seen.append)
+    assert len(found.solutions) == len(seen) == 3
+    for solution in found.solutions:
+        solution.verify()
+    for name in ("graph 0", "petersen", str(tmp_path / "g.mtx")):
+        rows = {row.name: row for row in found.rows if row.graph == name}
+        assert "policy" in rows and len(rows) > 2, rows
+        ratios = [row.ratio for row in rows.values() if row.ratio is not None]
+        is_cost = problem in ("mvc", "dominating-set")
+        assert all(ratio >= 1 if is_cost else ratio <= 1 for ratio in ratios)
+    assert "policy" in str(found) and "<table" in found._repr_html_()
+
+
+def test_an_evaluation_takes_several_models(tmp_path):
+    out = tmp_path / "mine.safetensors"
+    shardgraph.train("mvc", out=out, steps=5, batch_size=4, graphs="er:10:0.3")
+    found = shardgraph.evaluate("karate", models=[None, out], steps=100)
+    names = [row.name for row in found.rows]
+    assert "policy" in names and f"policy {out}" in names
+
+    def stop(solution):
+        raise LookupError(solution.problem)
+
+    with pytest.raises(LookupError, match="mvc"):
+        shardgraph.evaluate(["karate"], steps=10, callback=stop)
+
+
 INTERRUPT = """
 import os, signal, sys, threading, time
 import shardgraph

@@ -41,8 +41,9 @@ def test_wrong_settings_and_callbacks_end_a_training(tmp_path):
 INTERRUPT = """
 import os, signal, sys, threading, time
 import shardgraph
+from shardgraph import agents
 from shardgraph.embed import Line
-from shardgraph.relational import RelationalClassifier, Triples
+from shardgraph.relational import RelationalClassifier, RelationalLinks, Triples
 import numpy as np
 jobs = {
     "train": lambda: shardgraph.train(out="/dev/null", steps=10**7, ranks=2),
@@ -50,6 +51,11 @@ jobs = {
     "rgcn": lambda: RelationalClassifier(
         Triples(np.arange(500), np.zeros(500, int), np.arange(500) + 500), epochs=10**6
     ).fit(np.arange(100), np.arange(100) % 2),
+    "links": lambda: RelationalLinks(epochs=10**6, width=64).fit(
+        Triples(np.arange(500), np.zeros(500, int), (np.arange(500) + 1) % 500)
+    ),
+    "dqn": lambda: agents.train("cartpole-dqn", steps=10**9),
+    "impala": lambda: agents.train("cartpole-impala", steps=10**9),
 }
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 sent = []
@@ -65,7 +71,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SKIPPED: no SIGINT")
-@pytest.mark.parametrize("job", ["train", "line", "rgcn"])
+@pytest.mark.parametrize("job", ["train", "line", "rgcn", "links", "dqn", "impala"])
 def test_ctrl_c_ends_a_training(job):
     command = [sys.executable, "-c", INTERRUPT, job]
     out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout

@@ -11,6 +11,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from ._errors import CapacityError, ReadError
+from ._evaluate import Evaluation, evaluate
 from ._graph import Graph, Reading, from_networkx, from_pyg, generate, read, write
 from ._shardgraph import __version__
 from ._solve import (
@@ -27,6 +28,7 @@ from ._train import Run, train
 
 __all__ = [
     "CapacityError",
+    "Evaluation",
     "Graph",
     "ReadError",
     "Reading",
@@ -34,6 +36,7 @@ __all__ = [
     "Solution",
     "Stage",
     "__version__",
+    "evaluate",
     "from_networkx",
     "from_pyg",
     "generate",
@@ -48,7 +51,7 @@ __all__ = [
     "write",
 ]
 
-_SUBMODULES = ("brkga", "embed", "gym", "networkx", "place", "relational")
+_SUBMODULES = ("agents", "brkga", "embed", "gym", "networkx", "place", "relational", "replay")
 
 
 def __getattr__(name: str) -> _Any:

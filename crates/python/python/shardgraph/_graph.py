@@ -115,10 +115,17 @@ class Graph:
         matrix = matrix.tocsr()
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a matrix of shape {matrix.shape}: expected a square one")
+        indptr = integers(matrix.indptr, "indptr")
+        # What scipy makes of a symmetric matrix needs no sorting, only 32-bit columns and weights as they are.
+        is_plain = matrix.indices.dtype == np.int32 and (not weighted or matrix.data.dtype == np.float32)
+        if is_plain:
+            data = np.ascontiguousarray(matrix.data) if weighted else None
+            rows = NativeGraph.from_symmetric_rows(indptr, np.ascontiguousarray(matrix.indices), data)
+            if rows is not None:
+                return cls._of(rows, None, "rows: one copy")
         weights = floats(matrix.data, "data") if weighted else None
-        indptr, indices = integers(matrix.indptr, "indptr"), integers(matrix.indices, "indices")
-        native = NativeGraph.from_csr(indptr, indices, weights)
-        return cls._of(native, None, "rows: one copy, sorted and symmetric")
+        native = NativeGraph.from_csr(indptr, integers(matrix.indices, "indices"), weights)
+        return cls._of(native, None, "rows: copied as edges, sorted, made simple and symmetric")
 
     @classmethod
     def from_networkx(cls, graph: Any, *, weight: str | None = None) -> Graph:

@@ -24,6 +24,11 @@ class NativeGraph:
     ) -> NativeGraph:
         """A graph from arrays of ends, with ids from 0."""
     @staticmethod
+    def from_symmetric_rows(
+        offsets: NDArray[np.int64], columns: NDArray[np.int32], weights: NDArray[np.float32] | None
+    ) -> NativeGraph | None:
+        """A graph from rows that are simple and symmetric, with one copy; nothing for other rows."""
+    @staticmethod
     def from_csr(
         offsets: NDArray[np.int64], columns: NDArray[np.int64], weights: NDArray[np.float64] | None
     ) -> NativeGraph:
@@ -73,6 +78,32 @@ class NativeTriples:
         """Trains a model into a folder; the loss of each epoch."""
     def predict(self, folder: str, nodes: NDArray[np.uint32]) -> NDArray[np.int64]:
         """The likeliest class of each node by the model in a folder."""
+    def predict_probabilities(
+        self, folder: str, nodes: NDArray[np.uint32], n_classes: int
+    ) -> NDArray[np.float64]:
+        """The probability of each class of each node by the model in a folder, [nodes, classes]."""
+
+@final
+class NativeLinks:
+    """Triples to learn from, to choose by and to test on."""
+
+    def __new__(
+        cls,
+        shape: tuple[int, int],
+        heads: NDArray[np.uint32],
+        relations: NDArray[np.uint32],
+        tails: NDArray[np.uint32],
+        n_train: int,
+        n_valid: int,
+    ) -> NativeLinks: ...
+    def train(self, folder: str, settings: str, ranks: int) -> dict[str, Any]:
+        """Trains a model into a folder; settings that differ from the defaults are JSON."""
+    def rank(self, folder: str) -> tuple[dict[str, float], dict[str, float]] | None:
+        """The scores of the test triples by the model of a folder, filtered and raw; absent without triples to test on."""
+    def complete(
+        self, folder: str, questions: NDArray[np.uint32], is_head: bool, n_best: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The nodes of the highest scores at the other end of each question, and their scores, [n, n_best] each."""
 
 @final
 class NativeCostGraph:
@@ -92,7 +123,7 @@ def solve(
 ) -> dict[str, Any]:
     """Finds an answer; a dictionary of what ``Solution`` shows."""
 
-def evaluate(graph: NativeGraph, problem: str, nodes: NDArray[np.int64]) -> float:
+def check(graph: NativeGraph, problem: str, nodes: NDArray[np.int64]) -> float:
     """The objective of an answer after the problem's check."""
 
 def minimize(
@@ -120,29 +151,127 @@ def embed(graph: NativeGraph, config: str, parts: int | None) -> NDArray[np.floa
 def plan(graph: NativeCostGraph, request: dict[str, Any]) -> dict[str, Any]:
     """Makes a plan; a dictionary of what ``Plan`` shows."""
 
-@final
-class NativeCartPoles:
-    """Carts with poles; the arrays of a step are the same at each step."""
+def environments() -> list[tuple[str, str, str]]:
+    """Name, description and options of every environment that comes with the program."""
 
-    def __new__(cls, n_environments: int, autoreset: str) -> NativeCartPoles: ...
+@final
+class NativeVector:
+    """Copies of a named environment; the arrays of a step are the same at each step."""
+
+    def __new__(cls, name: str, options: str, n_environments: int, autoreset: str) -> NativeVector: ...
+    def spaces(self) -> tuple[str, str]:
+        """The spaces of an observation and of an action, as JSON."""
     def reset(self, seed: int) -> NDArray[np.float32]:
         """Begins an episode everywhere; the observations."""
     def reset_where(self, marks: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Begins the next episode of the marked carts; the observations."""
+        """Begins the next episode of the marked environments; the observations."""
     def step(
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """A step of every cart."""
+        """A step of every environment by numbers of discrete actions."""
+    def step_continuous(
+        self, actions: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """A step of every environment by the elements of boxes."""
+    def action_mask(self) -> NDArray[np.bool_] | None:
+        """A mark for each action that may be taken; absent where all always may."""
+    def final_observation(self, index: int) -> NDArray[np.float32] | None:
+        """The last observation of the episode that ended within the last step (same-step only)."""
 
 @final
-class NativeEpisode:
-    """An episode of a graph problem."""
+class NativeCartPole:
+    """One cart with a pole, whose episodes begin in a state that the caller draws."""
 
-    is_done: bool
-    def __new__(cls, graph: NativeGraph, problem: str) -> NativeEpisode: ...
-    def pick(self, node: int) -> float:
-        """Puts a candidate in the answer; the reward."""
-    def candidates(self) -> NDArray[np.bool_]:
-        """A mark for each node that may be picked."""
-    def picks(self) -> NDArray[np.int64]:
-        """The picked nodes, in order."""
+    def __new__(cls) -> NativeCartPole: ...
+    def reset(self, motion: list[float]) -> NDArray[np.float32]:
+        """Begins an episode in a state: position, velocity, angle, angular velocity; the observation."""
+    def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool]:
+        """A push; the observation, the reward, and whether the episode ended or was cut."""
+
+@final
+class NativeEpisodes:
+    """Episodes of a graph problem side by side; the arrays of a step are the same at each step."""
+
+    n_nodes: int
+    def __new__(
+        cls, problem: str, graphs: str | NativeGraph, n_environments: int, autoreset: str
+    ) -> NativeEpisodes: ...
+    def reset(self, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+        """Begins an episode everywhere; the observations."""
+    def reset_where(
+        self, marks: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+        """Begins the next episode of the marked environments; the observations."""
+    def step(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[
+        tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]],
+        NDArray[np.float64],
+        NDArray[np.bool_],
+        NDArray[np.bool_],
+    ]:
+        """A step of every environment: a candidate goes into the answer, another action changes nothing."""
+    def graph(self, index: int) -> NativeGraph:
+        """The graph of an environment's episode."""
+    def picks(self, index: int) -> NDArray[np.int64]:
+        """The picked nodes of an environment's episode, in order."""
+    def final_observation(
+        self, index: int
+    ) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]] | None:
+        """The last observation of the episode that ended within the last step (same-step only)."""
+
+@final
+class NativeAgent:
+    """A trained agent."""
+
+    @staticmethod
+    def load(folder: str, make: Callable[[int], Any] | None) -> NativeAgent:
+        """The agent of a run's folder."""
+    def config(self) -> str:
+        """The settings, as JSON."""
+    def begin_episodes(self, n_environments: int) -> None:
+        """Forgets what it remembers: the next rows are the first of episodes in so many environments."""
+    def act(
+        self, observations: NDArray[np.float32], mask: NDArray[np.bool_] | None, is_sampled: bool
+    ) -> NDArray[Any]:
+        """An action for each row: of the largest value or the likeliest, or drawn as training draws them."""
+    def evaluate(self, n_episodes: int, seed: int, is_sampled: bool) -> NDArray[np.float32]:
+        """The returns of episodes that are played with its weights as they are."""
+    def weights(self) -> NDArray[np.float32]:
+        """The trained weights, one parameter behind the other."""
+    def weights_hash(self) -> str:
+        """A hash of the weights' bits."""
+    def export(self, path: str) -> None:
+        """Writes the weights as a safetensors file."""
+
+def train_agent(
+    request: dict[str, Any],
+    make: Callable[[int], Any] | None,
+    callback: Callable[[dict[str, Any]], object] | None,
+) -> tuple[NativeAgent, dict[str, Any]]:
+    """Trains an agent; it, and a dictionary of what the run was like."""
+
+def agent_settings() -> list[tuple[str, str]]:
+    """Names of the settings that come with the program, and what they are for."""
+
+@final
+class NativeReplay:
+    """A memory of rows; columns are flat arrays, row after row."""
+
+    def __new__(
+        cls, columns: list[tuple[str, str, int]], capacity: int, alpha: float | None, seed: int
+    ) -> NativeReplay: ...
+    def __len__(self) -> int: ...
+    def insert(
+        self, n_rows: int, columns: list[NDArray[Any]], td_errors: NDArray[np.float32] | None
+    ) -> NDArray[np.uint64]:
+        """Inserts rows in their order; their numbers."""
+    def sample(
+        self, n_rows: int, beta: float
+    ) -> tuple[list[NDArray[Any]], NDArray[np.uint64], NDArray[np.float32]]:
+        """Draws rows with replacement: columns, numbers and importance weights."""
+    def update(self, ids: NDArray[np.uint64], td_errors: NDArray[np.float32]) -> int:
+        """Gives rows the priorities of new TD errors; the number of rows that were still there."""
+
+def run_command(arguments: list[str]) -> int:
+    """Runs the ``shardgraph`` command of these arguments, the program's name first; its exit code."""

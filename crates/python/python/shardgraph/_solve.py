@@ -61,7 +61,7 @@ class Solution:
 
     def verify(self, graph: Graph | None = None) -> None:
         """Checks the answer on the graph again; raises where it is none."""
-        objective = _shardgraph.evaluate((graph or self._graph)._native, self.problem, self.nodes)
+        objective = _shardgraph.check((graph or self._graph)._native, self.problem, self.nodes)
         if self._weights is not None:
             objective = float(self._weights[self.nodes].sum(dtype=np.uint64))
         if objective != self.objective:
@@ -126,6 +126,24 @@ def solve(
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"graph is a {type(graph).__name__}: expected shardgraph.Graph, see Graph.from_edges")
+    whole = None if weights is None else _node_weights(weights, graph)
+    request = request_of(
+        method=method, time_limit=time_limit, steps=steps, seed=seed, threads=threads, model=model
+    )
+    return run_request(graph, problem, whole, request)
+
+
+def request_of(
+    *,
+    method: str,
+    time_limit: float | None,
+    steps: int | None,
+    seed: int,
+    threads: int,
+    model: str | os.PathLike[str] | None,
+    all_rows: bool = False,
+) -> dict[str, Any]:
+    """The settings of a search, or a sentence for one out of range."""
     if method not in _METHODS:
         raise ValueError(f"method = {method!r}: expected one of {', '.join(_METHODS)}")
     if time_limit is not None and not time_limit >= 0:
@@ -136,18 +154,24 @@ def solve(
         raise ValueError(f"steps = {steps}: expected a number from 0")
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed = {seed}: expected a number from 0 to 2**64 - 1")
-    whole = None if weights is None else _node_weights(weights, graph)
-    request = {
+    return {
         "method": method,
         "time_limit": time_limit,
         "steps": steps,
         "seed": seed,
         "threads": threads,
         "model": None if model is None else os.fspath(model),
+        "all_rows": all_rows,
     }
-    found = _shardgraph.solve(graph._native, problem, whole, request)
+
+
+def run_request(
+    graph: Graph, problem: str, weights: NDArray[np.uint32] | None, request: dict[str, Any]
+) -> Solution:
+    """One search by checked settings."""
+    found = _shardgraph.solve(graph._native, problem, weights, request)
     found["stages"] = [Stage(*stage) for stage in found["stages"]]
-    return Solution(problem=problem, seed=seed, _graph=graph, _weights=whole, **found)
+    return Solution(problem=problem, seed=request["seed"], _graph=graph, _weights=weights, **found)
 
 
 def min_vertex_cover(graph: Graph, **options: Any) -> Solution:
