@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(usual.method.name(), "portfolio");
         let genetic = GeneticOptions::default();
         let numbers = (genetic.population, genetic.elites, genetic.mutants);
-        assert_eq!((numbers, genetic.populations), ((100, 20, 20), 1));
+        assert_eq!((numbers, genetic.populations), ((50, 10, 10), 1));
         assert_eq!((genetic.migration_generations, genetic.migrants), (0, 2));
         assert_eq!(genetic.rho.to_bits(), 0.7f64.to_bits());
     }

@@ -400,11 +400,11 @@ fn finish(
     }
     let mut written = Ok(());
     if let Some(svg) = &args.svg {
-        written = output_file::write_all(&[(svg, curve::svg(&config.problem, outcome))]);
+        written = output_file::write_all(&[(svg, curve::svg(&outcome.problem, outcome))]);
     }
     // Training may have taken hours: the answer is printed although the picture cannot be written.
     args.report.answer(&Answer {
-        problem: &config.problem,
+        problem: &outcome.problem,
         steps: reports.len(),
         steps_of_run: config.steps,
         seconds,

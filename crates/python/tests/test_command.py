@@ -46,7 +46,7 @@ def both(binary, tmp_path):
     [
         ("generate er:300:0.05 --seed 3 --out g.mtx.gz", "g.mtx.gz"),
         ("embed karate --dim 8 --epochs 20 --seed 3 --out e.npy", "e.npy"),
-        ("train --graphs er:12:0.3 --steps 20 --batch-size 4 --out p.safetensors", "p.safetensors"),
+        ("train --graphs er:12:0.3 --steps 20 --run run", "run/policy.safetensors"),
         ("convert karate karate.col", "karate.col"),
     ],
 )
@@ -63,7 +63,7 @@ def test_files_have_the_binarys_bytes(both, arguments, file):
         "solve karate --problem clique --format json",
         "eval karate --local-search-steps 100 --format json",
         "agent train cartpole-ppo --steps 2000 --format json",
-        "place costgraph:40 --devices 2 --evaluations 200 --format json",
+        "place costgraph:1 --devices 2 --evaluations 200 --format json",
     ],
 )
 def test_answers_are_the_binarys(both, arguments):

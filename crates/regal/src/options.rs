@@ -11,7 +11,7 @@ use crate::method::Method;
 /// ```
 /// use shardgraph_regal::PlaceOptions;
 /// let options: PlaceOptions = serde_json::from_str(r#"{"objective": "memory", "evaluations": 1000, "decoder": "flush"}"#)?;
-/// assert_eq!((options.seed, options.genetic.population), (1, 100));
+/// assert_eq!((options.seed, options.genetic.population), (1, 50));
 /// assert!(serde_json::from_str::<PlaceOptions>(r#"{"budget": 1000}"#).is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```

@@ -54,7 +54,7 @@ pub fn place(graph: &Graph, devices: &DeviceSet, options: &PlaceOptions) -> Resu
 /// };
 /// let options = PlaceOptions { method: Method::SeededBrkga, ..PlaceOptions::default() };
 /// let plan = place_watched(&graph, &devices, &options, &mut watch)?;
-/// assert_eq!(plan.evaluations, 1 + 100 + 80 + 80); // a warm start and three generations, of 5000
+/// assert_eq!(plan.evaluations, 1 + 50 + 40 + 40); // a warm start and three generations, of 5000
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

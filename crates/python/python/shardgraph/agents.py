@@ -39,7 +39,7 @@ def environments() -> dict[str, str]:
 
     >>> from shardgraph import agents
     >>> len(agents.environments())
-    13
+    18
     """
     return {name: about for name, about, _ in _shardgraph.environments()}
 

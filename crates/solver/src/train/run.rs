@@ -119,6 +119,8 @@ impl StepReport {
 /// A finished run.
 #[derive(Debug, Clone)]
 pub struct TrainOutcome {
+    /// The problem of the run: a policy for covers may be one for independent sets.
+    pub problem: String,
     /// The trained policy: the best on the held-back graphs, or the last where none was tried on them.
     pub policy: TrainedPolicy,
     /// The step after which that policy was, and what it found on those graphs.
@@ -357,6 +359,7 @@ impl Begun {
             trainer, exchange, ..
         } = training;
         Ok(TrainOutcome {
+            problem: trainer.config.problem.clone(),
             policy: trainer.chosen_policy()?,
             best: (trainer.best.as_ref()).map(|best| (best.step, best.evaluation)),
             largest_graph: trainer.largest_graph,
