@@ -51,6 +51,15 @@ fn a_policy_is_trained_resumed_and_used() {
         (&"portfolio".into(), &serde_json::Value::Null)
     );
     assert_eq!(answer["runtime"], answer["lower_bound"]);
+    let words = "place {} --links unlimited --model {}";
+    let told = run(words, &[&fixture("g0018.pbtxt"), &policy]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(
+        told.stderr
+            .contains("the policy was not asked: no plan is better"),
+        "{}",
+        told.stderr
+    );
     let flags = format!(
         "--model {} --method regal --evaluations 300",
         policy.display()

@@ -283,6 +283,17 @@ impl Job<'_> {
             anyhow::Error::new(error).context(about)
         })?;
         self.tell_deadline(method, options.evaluations, &plan);
+        if policy.is_some() && plan.proposal_seconds.is_none() {
+            let why = match plan.value() == plan.lower_bound() {
+                true => "no plan is better than the one that was found",
+                false => {
+                    "the other searches went on to find better plans, or too few evaluations were left"
+                }
+            };
+            self.args
+                .report
+                .warning(&format!("the policy was not asked: {why}"));
+        }
         let verify_seconds = timer.elapsed_s() - plan.seconds;
         Ok(Placed {
             plan,

@@ -26,8 +26,8 @@ use crate::report::{Failure, Report};
 
 /// Connections that strangers hold at once: a process may open about a thousand files.
 const N_HELD: usize = 600;
-/// Strangers that are there before rank 1 joins.
-const N_BEFORE: u64 = 300;
+/// The part of the strangers that come while rank 1 joins and after it; the others come before. The port is closed once all have joined.
+const SHARE_BESIDE: u64 = 10;
 
 /// What strangers send.
 const KINDS: [&str; 4] = ["silent", "half a greeting", "garbage", "HTTP"];
@@ -113,9 +113,10 @@ fn one_run(program: &Path, request: &Request, flood: Option<&Flood>) -> Result<(
         let mut first = Ranks::one_of_two(program, &words, &scratch.join("first"), (0, port))?;
         if let Some(flood) = flood {
             scope.spawn(|| flood.run());
-            flood.wait_for(N_BEFORE.min(flood.n_wanted))?;
         }
-        let ended = timed(program, &words, &scratch, port, &mut first);
+        let n_before = flood.map_or(0, |flood| flood.n_wanted - flood.n_wanted / SHARE_BESIDE);
+        let met = flood.map_or(Ok(()), |flood| flood.wait_for(n_before));
+        let ended = met.and_then(|()| timed(program, &words, &scratch, port, &mut first));
         if let Some(flood) = flood {
             flood.is_over.store(true, Ordering::Relaxed);
         }
