@@ -77,7 +77,7 @@ pub(crate) struct Published {
 }
 
 /// The number that stands for the figure in the index.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claim {
     /// Beginning of the row's key: its series, labels and x.
@@ -88,6 +88,9 @@ pub(crate) struct Claim {
     /// Number of the row; absent: its first one.
     #[serde(default)]
     pub(crate) metric: Option<String>,
+    /// What is taken of all rows that begin so.
+    #[serde(default)]
+    pub(crate) of_rows: OfRows,
     /// The paper's number, where the row itself has none.
     #[serde(default)]
     pub(crate) paper: Option<f64>,
@@ -103,6 +106,16 @@ pub(crate) struct Claim {
     /// What a reader of the record found, for a claim in words.
     #[serde(default)]
     pub(crate) holds: Option<bool>,
+}
+
+/// Which number stands for the rows that a claim names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OfRows {
+    #[default]
+    First,
+    Median,
+    Sum,
 }
 
 /// Direction of a claim.

@@ -4,11 +4,11 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use crate::figure::{Better, Claim, Figure};
+use crate::figure::{Better, Claim, Figure, OfRows};
 use crate::paths;
 use crate::record::Record;
-use crate::row::Row;
-use crate::statistics::shown;
+use crate::row::{Measured, Row};
+use crate::statistics::{shown, summary};
 
 /// The index.
 const FILE: &str = "bench-results/README.md";
@@ -17,8 +17,8 @@ const HEAD: &str = "# Records\n\n\
 Made by `cargo xtask bench --index` from the definitions in `benches/` and the records here; edits are lost.\n\n\
 A record is a folder with `latest.md` (to read), `latest.json` (for programs), `latest.svg` (where there is an axis) and \
 `raw.csv.zst` (every sample: `series,run,metric,value,unit`). A new record replaces the old one; git has that.\n\n\
-- `ours` is the number that stands for the figure: the row that its definition's `[claim]` names. `best peer` is the least time of a \
-peer in the same run.\n\
+- `ours` is the number that stands for the figure, with its name and row: the row that its definition's `[claim]` names, else the \
+first time of the record. `best peer` is the least time of a peer in the same run.\n\
 - State: `reproduced` and `differs` compare with the paper's number, or with what it says in words; `measured`: the paper has no \
 number for it, or it is a suite of ours; `not run`; `needs a GPU`.\n\
 - `seconds` is the job without reading; `wall_seconds` the whole process as seen from outside; `peak_rss_bytes` the kernel's \
@@ -85,11 +85,7 @@ fn records() -> Result<Vec<String>> {
 }
 
 fn line(figure: &Figure, record: Option<&Record>) -> String {
-    let claimed = figure
-        .claim
-        .as_ref()
-        .map(|claim| Claimed::of(claim, record));
-    let claimed = claimed.unwrap_or_default();
+    let claimed = Claimed::of(&figure.claim.clone().unwrap_or_default(), record);
     let peer = record.and_then(best_peer);
     let cells = [
         figure.group.clone(),
@@ -151,16 +147,19 @@ struct Claimed {
 
 impl Claimed {
     fn of(claim: &Claim, record: Option<&Record>) -> Claimed {
-        let named = record.filter(|_| !claim.row.is_empty());
-        let row = named.and_then(|record| record.rows.iter().find(|row| claim.fits(row)));
-        let ours = row.and_then(|row| claim.ours(row));
-        let paper = claim.paper.or(row.and_then(|row| row.paper));
+        let rows: Vec<&Row> = record.map_or(Vec::new(), |record| {
+            let rows = record.rows.iter();
+            rows.filter(|row| claim.fits(row)).collect()
+        });
+        let measured = claim.measured(&rows);
+        let ours = measured.as_ref().map(|(number, _)| *number);
+        let paper = claim.paper.or(rows.first().and_then(|row| row.paper));
         let of_numbers = ours
             .zip(paper)
             .map(|(ours, paper)| claim.is_met(ours, paper));
         Claimed {
             paper: paper.map_or_else(|| claim.says.clone(), shown),
-            ours: ours.map_or(String::new(), shown),
+            ours: measured.map_or(String::new(), |(_, text)| text),
             is_reproduced: of_numbers.or(claim.holds.filter(|_| record.is_some())),
         }
     }
@@ -172,10 +171,32 @@ impl Claim {
         is_at_x && row.peer.is_none() && row.key().starts_with(&self.row.replace(',', ";"))
     }
 
-    fn ours(&self, row: &Row) -> Option<f64> {
+    /// The number, and how the index shows it.
+    fn measured(&self, rows: &[&Row]) -> Option<(f64, String)> {
+        let in_rows: Vec<(&Row, &Measured, f64)> = rows
+            .iter()
+            .filter_map(|row| {
+                let measured = self.of_row(row)?;
+                Some((*row, measured, measured.median()?))
+            })
+            .collect();
+        let (row, Measured { name, .. }, first) = in_rows.first()?;
+        let numbers: Vec<f64> = in_rows.iter().map(|(_, _, number)| *number).collect();
+        let of = numbers.len();
+        let (number, origin) = match self.of_rows {
+            OfRows::First => (*first, row.key()),
+            OfRows::Median => (summary(&numbers)?.median, format!("median of {of} rows")),
+            OfRows::Sum => (numbers.iter().sum(), format!("sum of {of} rows")),
+        };
+        Some((number, format!("{} {name} ({origin})", shown(number))))
+    }
+
+    /// The number of a row; of a claim that names neither row nor number, a time alone.
+    fn of_row<'a>(&self, row: &'a Row) -> Option<&'a Measured> {
         match &self.metric {
-            None => row.ours(),
-            Some(name) => row.value(name)?.median(),
+            Some(name) => row.value(name),
+            None if self.row.is_empty() => row.values.first().filter(|value| value.unit == "s"),
+            None => row.values.first(),
         }
     }
 
@@ -202,7 +223,6 @@ fn best_peer(record: &Record) -> Option<(&str, f64)> {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use crate::row::Measured;
 
     const FIGURE: &str = "title = 'Figure 9'\nwhy = 'W'\nx = 'ranks'\ny = 'seconds'\n[claim]\nrow = 'a'\nx = 1\n[[series]]\nname = 'a'\nkind = 'command'\ncommand = ['json']\npaper = [[1, 12.2]]\n";
 
@@ -230,7 +250,7 @@ mod tests {
         (figure.group, figure.name) = ("opengraphgym-mg".to_owned(), "fig9".to_owned());
         let cells = line(&figure, Some(&record(&figure, 2.0)));
         assert!(
-            cells.contains("| 12.20 | 2 | 8 (fast) | reproduced |"),
+            cells.contains("| 12.20 | 2 seconds (a x=1) | 8 (fast) | reproduced |"),
             "{cells}"
         );
         assert!(
@@ -246,14 +266,9 @@ mod tests {
     #[test]
     fn a_claim_has_a_side() {
         let claim = |better, within| Claim {
-            row: String::new(),
-            x: None,
-            metric: None,
-            paper: None,
-            says: String::new(),
             better,
             within,
-            holds: None,
+            ..Claim::default()
         };
         assert!(claim(Better::Lower, 0.0).is_met(1.0, 1.0));
         assert!(!claim(Better::Lower, 0.0).is_met(1.1, 1.0));

@@ -24,7 +24,7 @@ pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
 /// A number as tables show it: whole numbers in full, others with four significant digits.
 pub(crate) fn shown(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
-        return format!("{value:.0}");
+        return format!("{:.0}", value + 0.0); // no minus before zero
     }
     let digits_before = value.abs().log10().floor() as i32 + 1;
     let decimals = usize::try_from(4 - digits_before).unwrap_or(0);
