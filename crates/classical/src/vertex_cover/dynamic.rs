@@ -90,16 +90,35 @@ impl Dynamic {
         self.n_alive += names.len();
     }
 
-    /// Makes one node of `v`, which has exactly the neighbours `a` and `b`, and of these two, which are not joined: it is `a`.
-    pub(crate) fn fold(&mut self, v: u32, a: u32, b: u32, marks: &mut Marks) {
+    /// Makes one node of `v`, which has exactly the neighbours `a` and `b`, and of these two, which are not joined: it is `a`. Tells
+    /// which nodes had both as neighbours.
+    ///
+    /// # Complexity
+    /// The rows of `a` and `b`; where that of `a` is longer than those of all neighbours of `b`, these in its place.
+    pub(crate) fn fold(
+        &mut self,
+        v: u32,
+        a: u32,
+        b: u32,
+        marks: &mut Marks,
+        lost_one: &mut impl FnMut(u32, u32),
+    ) {
         self.bury(v);
         self.bury(b);
         self.rows[v as usize].clear();
         self.degrees[a as usize] -= 1;
         self.n_edges -= 2;
+        let beyond_b: u64 = self.neighbors(b).map(|w| u64::from(self.degree(w))).sum();
         marks.clear();
-        for i in 0..self.rows[a as usize].len() {
-            marks.mark(self.rows[a as usize][i]);
+        if (self.rows[a as usize].len() as u64) <= beyond_b {
+            for &w in &self.rows[a as usize] {
+                marks.mark(w);
+            }
+        } else {
+            let of_both = self.rows[b as usize].iter();
+            for &w in of_both.filter(|&&w| self.rows[w as usize].contains(&a)) {
+                marks.mark(w);
+            }
         }
         for w in std::mem::take(&mut self.rows[b as usize]) {
             if !self.is_alive[w as usize] {
@@ -108,6 +127,7 @@ impl Dynamic {
             if marks.has(w) {
                 self.n_edges -= 1;
                 self.lose_neighbor(w);
+                lost_one(w, self.degrees[w as usize]);
             } else {
                 // `b` lingers in the row of `w`, and `a` is new.
                 self.rows[w as usize].push(a);

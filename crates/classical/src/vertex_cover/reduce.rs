@@ -227,13 +227,18 @@ impl Waiting {
         if degree <= 2 {
             self.few_neighbors.push(v);
         }
+        self.push_beside(v);
+        if let Some(by_degree) = &mut self.by_degree {
+            by_degree.push(v, degree);
+        }
+    }
+
+    /// As [`Waiting::push`], for a node that keeps its degree beside one that has changed.
+    fn push_beside(&mut self, v: u32) {
         self.dominated.push(v);
         self.far.push(v);
         self.open.push(v);
         (self.is_far_stale, self.is_open_stale) = (true, true);
-        if let Some(by_degree) = &mut self.by_degree {
-            by_degree.push(v, degree);
-        }
     }
 }
 
@@ -505,13 +510,15 @@ impl Reducer {
     }
 
     fn fold(&mut self, v: u32, a: u32, b: u32) {
-        self.graph.fold(v, a, b, &mut self.marks);
+        let waiting = &mut self.waiting;
+        let lost_one = &mut |w, degree| waiting.push(w, degree);
+        self.graph.fold(v, a, b, &mut self.marks, lost_one);
         self.rewrites.push(Rewrite::Fold { middle: v, a, b });
         self.offset += 1;
         self.counts.fold += 2;
-        self.waiting.push(a, self.graph.degree(a));
-        for w in self.graph.neighbors(a) {
-            self.waiting.push(w, self.graph.degree(w));
+        waiting.push(a, self.graph.degree(a));
+        if self.rules.look_beyond_degrees() {
+            self.graph.neighbors(a).for_each(|w| waiting.push_beside(w));
         }
     }
 

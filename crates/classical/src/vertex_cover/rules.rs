@@ -66,6 +66,22 @@ impl Rules {
         }
     }
 
+    /// The rules for nodes with at most two neighbours, which take O(n + m) together.
+    #[must_use]
+    pub fn few_neighbors() -> Rules {
+        Rules {
+            degree_one: true,
+            triangle: true,
+            fold: true,
+            ..Rules::none()
+        }
+    }
+
+    /// Whether a rule reads more of a node than its degree and, up to degree 2, its neighbours.
+    pub(crate) fn look_beyond_degrees(&self) -> bool {
+        self.domination || self.unconfined || self.funnel || self.struction
+    }
+
     /// Only nodes without an edge go.
     #[must_use]
     pub fn none() -> Rules {

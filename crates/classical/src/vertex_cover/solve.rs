@@ -25,6 +25,8 @@ const MOST_NODES: u32 = 3000;
 const STEPS_PER_BRANCH: u64 = 20;
 /// Entries for each node of kernels that guesses between reductions are quick on.
 const SPARSE: u64 = 40;
+/// Entries of the largest kernels on which these guesses use every rule where no time limit ends them.
+const ALL_RULES_ENTRIES: u64 = 1 << 16;
 /// Shares of the time that is left, for the reductions, the guesses between them and the first branches.
 const REDUCTION_SHARE: f64 = 0.3;
 const GUESS_SHARE: f64 = 0.1;
@@ -181,8 +183,12 @@ impl KernelSearch<'_> {
         let is_sparse = kernel.n_entries() <= SPARSE * u64::from(kernel.n_nodes());
         if !self.is_over() && is_sparse {
             let budget = self.stopwatch.share(GUESS_SHARE);
-            self.parts
-                .keep(&reduce_and_peel(kernel, &Rules::all(), &budget));
+            let is_short = budget.time_limit.is_some() || kernel.n_entries() <= ALL_RULES_ENTRIES;
+            let rules = match is_short {
+                true => Rules::all(),
+                false => Rules::few_neighbors(),
+            };
+            self.parts.keep(&reduce_and_peel(kernel, &rules, &budget));
         }
         for start in starts {
             self.parts.keep(&projected(self.reduction, start));

@@ -204,7 +204,8 @@ impl Reducer {
             return false;
         };
         self.offset += self.weight(middle);
-        self.graph.fold(middle, a, b, &mut self.marks);
+        self.graph
+            .fold(middle, a, b, &mut self.marks, &mut |_, _| {});
         self.weights[a as usize] = folded;
         self.rewrites.push(Rewrite::Fold { middle, a, b });
         self.has_changed(a);
