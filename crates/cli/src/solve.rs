@@ -74,7 +74,7 @@ pub(crate) struct SolveArgs {
         hide_possible_values = true
     )]
     method: Method,
-    /// Longest time of a search: of each graph, all methods together [default: 1s beyond the reductions; with --method exact none]
+    /// Longest time of a search: of each graph, all methods together [default: 1s beyond reductions and greedy; with --method exact none]
     #[arg(help_heading = "Method", long, value_name = "DURATION", value_parser = duration::positive_seconds)]
     time_limit: Option<f64>,
     /// Threads: so many local searches run at the same time, and the best is taken [default: 1]

@@ -23,7 +23,8 @@ pub struct BestOptions {
     pub threads: u32,
     /// Steps of local search, in place of a time: the answer is then the same on every machine.
     pub steps: Option<u64>,
-    /// Seconds for the policy and the search once the reductions are done, within the budget; of no meaning with `steps`.
+    /// Seconds for the policy and the search once the reductions and the greedy algorithms are done, within the budget; of no meaning
+    /// with `steps`.
     pub seconds_after_reductions: Option<f64>,
     /// Run the greedy algorithms.
     pub has_greedy: bool,
@@ -140,12 +141,12 @@ pub fn solve_best(
     };
     let mut skipped = None;
     job.search(Some(0))?;
+    if options.has_greedy && job.goes_on() {
+        job.greedy()?;
+    }
     if let (Some(seconds), None) = (options.seconds_after_reductions, options.steps) {
         let end = job.seconds() + seconds;
         job.limit = Some(job.limit.map_or(end, |limit| limit.min(end)));
-    }
-    if options.has_greedy && job.goes_on() {
-        job.greedy()?;
     }
     if let Some(policy) = &mut policy
         && job.goes_on()

@@ -1,7 +1,7 @@
 """What NetworkX shows of the shardgraph backend, without importing it."""
 
 _LIMITS = {
-    "time_limit : float, optional (default: 1 beyond the reductions)": "Seconds of the search.",
+    "time_limit : float, optional (default: 1 beyond reductions and greedy)": "Seconds of the search.",
     "steps : int, optional": "Steps of local search in place of a time: one seed, one answer.",
     "threads : int, optional (default: 1)": "Local searches at the same time.",
 }

@@ -120,7 +120,7 @@ def solve(
 
     :param weights: a whole number for each node; of mvc, mis and clique.
     :param method: best (all of them), policy, greedy, search or exact.
-    :param time_limit: seconds of the whole search; by default 1 beyond the reductions.
+    :param time_limit: seconds of the whole search; by default 1 beyond reductions and greedy.
     :param model: a policy file of :func:`shardgraph.train`, or the name of a shipped one.
     :param steps: steps of local search in place of a time: one seed, one answer on every machine.
     """
