@@ -124,8 +124,17 @@ pub struct Config {
     pub optimiser: Optimiser,
     /// The learning rate.
     pub rate: f32,
-    /// Passes over the training nodes.
+    /// Passes over the training nodes; the most of them where validation ends training.
     pub epochs: u32,
+    /// Epochs without a better accuracy of the validation nodes after which training ends with the
+    /// parameters of the best one; of equal accuracies the one with the lower loss is better. 0:
+    /// training goes on to the end, and keeps the last parameters.
+    pub patience: u32,
+    /// Training nodes of a step, whose neighbourhood alone is computed with; 0: all of them.
+    pub batch: u32,
+    /// With batches, the most edges of each relation into a node along which messages go, drawn
+    /// anew for each step; 0: all of them, which gives the gradients of the whole graph.
+    pub fan_out: u32,
     /// The seed of all random draws.
     pub seed: u64,
     /// The part of the graph that an epoch works on.
@@ -164,6 +173,9 @@ impl Default for Config {
             optimiser: Optimiser::Adam,
             rate: 0.01,
             epochs: 50,
+            patience: 0,
+            batch: 0,
+            fan_out: 0,
             seed: 0,
             mode: Mode::Pruned,
             sums: Sums::Exact,
@@ -203,6 +215,17 @@ impl Config {
         }
     }
 
+    /// The same settings where nodes to validate on say when training ends: up to four times the
+    /// epochs, until 20 of them bring nothing better.
+    #[must_use]
+    pub fn with_validation(self) -> Config {
+        Config {
+            epochs: self.epochs.saturating_mul(4),
+            patience: 20,
+            ..self
+        }
+    }
+
     /// Refuses settings out of their range.
     ///
     /// # Errors
@@ -228,6 +251,7 @@ impl Config {
             let expected = "the width of the features";
             return Err(Error::config("embedding", 0, expected));
         }
+        self.check_batches()?;
         if self.epochs == 0 {
             return Err(Error::config("epochs", 0, "1 or more"));
         }
@@ -253,6 +277,23 @@ impl Config {
                 Err(Error::config("embedding", self.embedding, &expected))
             }
         }
+    }
+
+    /// Refuses batches of inputs that are no rows of nodes, and neighbours without batches.
+    fn check_batches(&self) -> Result<(), Error> {
+        if self.batch == 0 && self.fan_out > 0 {
+            let expected = "0 without a batch";
+            return Err(Error::config("fan_out", self.fan_out, expected));
+        }
+        if self.batch > 0 && !self.has_first_table() {
+            let expected = "0 for one-hot input without bases, which has a row for each node and relation: give --bases, --input-dim or --features";
+            return Err(Error::config("batch", self.batch, expected));
+        }
+        if self.batch > 0 && !self.self_loop {
+            let expected = "0 without a self loop";
+            return Err(Error::config("batch", self.batch, expected));
+        }
+        Ok(())
     }
 
     /// Refuses blocks beside bases, and more of them than a layer has units.

@@ -185,6 +185,29 @@ impl RelationalGraph {
         })
     }
 
+    /// The same graph with relation r under the number `to[r]`, of `n_relations`.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] where `to` has not a number below that for each relation.
+    pub fn with_relations(self, to: &[u32], n_relations: u32) -> Result<RelationalGraph, Error> {
+        if to.len() != self.n_relations as usize || to.iter().any(|&to| to >= n_relations) {
+            let (n, found) = (self.n_relations, to.len());
+            let message = format!(
+                "{found} numbers for {n} relations: expected one below {n_relations} for each"
+            );
+            return Err(Error::new(Error::Graph, message));
+        }
+        let mut relations = self.relations;
+        relations
+            .iter_mut()
+            .for_each(|relation| *relation = to[*relation as usize]);
+        Ok(RelationalGraph {
+            n_relations,
+            relations,
+            ..self
+        })
+    }
+
     /// The number of edges of each relation.
     #[must_use]
     pub fn edges_by_relation(&self) -> Vec<u64> {

@@ -50,6 +50,6 @@ pub use links::trainer::{LinkOptions, LinkOutcome, LinkReport, train_links};
 pub use shardgraph_metrics::RankScores;
 pub use train::{
     DeviceMemory, EpochReport, Evaluation, Execution, MAX_RANKS, NodeUnits, Outcome, Prediction,
-    RunOptions, SetScores, class_names, evaluate, hidden_units, predict, predict_probabilities,
-    run_config, train, train_as_rank,
+    RankTime, RunOptions, SetScores, ValidScores, class_names, evaluate, hidden_units, predict,
+    predict_probabilities, relation_names, run_config, train, train_as_rank,
 };

@@ -35,20 +35,13 @@ impl Matrix {
     /// # Errors
     /// [`Error::Npy`] for other element types and orders, other than two dimensions, and data of another length.
     pub fn from_bytes(bytes: &[u8]) -> Result<Matrix, Error> {
-        let (header, data) = split(bytes).ok_or_else(no_npy)?;
-        let is_double = header.contains("'descr': '<f8'");
-        if !(is_double || header.contains("'descr': '<f4'"))
-            || !header.contains("'fortran_order': False")
-        {
-            let found = header.trim();
-            return Err(refused(format!(
-                "expected little-endian f4 or f8 in C order, found {found}"
-            )));
-        }
-        let [n_rows, n_columns] = shape(header).ok_or_else(|| {
-            let found = header.trim();
-            refused(format!("expected a shape (rows, columns), found {found}"))
-        })?;
+        let MatrixHeader {
+            n_rows,
+            n_columns,
+            data_at,
+            is_double,
+        } = MatrixHeader::from_bytes(bytes)?;
+        let data = &bytes[data_at..];
         let size = if is_double { f64::SIZE } else { f32::SIZE };
         let n_bytes = n_rows
             .checked_mul(n_columns)
@@ -70,6 +63,51 @@ impl Matrix {
             n_rows,
             n_columns,
             values,
+        })
+    }
+}
+
+/// What the header of a matrix' file says, for readers of single rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixHeader {
+    /// Number of rows.
+    pub n_rows: usize,
+    /// Numbers in a row.
+    pub n_columns: usize,
+    /// Byte at which the first number begins.
+    pub data_at: usize,
+    /// True for numbers of eight bytes, false for four.
+    pub is_double: bool,
+}
+
+impl MatrixHeader {
+    /// Bytes from a file's begin that hold every header of a matrix as NumPy writes it.
+    pub const MOST_BYTES: usize = 1 << 12;
+
+    /// Header in the first bytes of a file.
+    ///
+    /// # Errors
+    /// [`Error::Npy`] for other element types and orders, and for other than two dimensions.
+    pub fn from_bytes(bytes: &[u8]) -> Result<MatrixHeader, Error> {
+        let (header, data) = split(bytes).ok_or_else(no_npy)?;
+        let is_double = header.contains("'descr': '<f8'");
+        if !(is_double || header.contains("'descr': '<f4'"))
+            || !header.contains("'fortran_order': False")
+        {
+            let found = header.trim();
+            return Err(refused(format!(
+                "expected little-endian f4 or f8 in C order, found {found}"
+            )));
+        }
+        let [n_rows, n_columns] = shape(header).ok_or_else(|| {
+            let found = header.trim();
+            refused(format!("expected a shape (rows, columns), found {found}"))
+        })?;
+        Ok(MatrixHeader {
+            n_rows,
+            n_columns,
+            data_at: bytes.len() - data.len(),
+            is_double,
         })
     }
 }

@@ -11,7 +11,9 @@ use shardgraph_rgcn::import::{
     Import, ImportOptions, ImportReport, Importer, LabelColumns, LabelFiles, LabelledNodes,
     Literals, TripleFormat, archive_members, import_file, read_labels,
 };
-use shardgraph_rgcn::{LinkData, RelationalGraph, read_features};
+use shardgraph_rgcn::{
+    Features, LinkData, RelationalGraph, read_features, relation_names, run_config,
+};
 
 use crate::exit::BadInput;
 
@@ -67,6 +69,9 @@ pub(crate) struct DataArgs {
     /// Features of nodes as input: a .npy file with a row for each in the order of ids, or a table with a header that names nodes first
     #[arg(long, value_name = "FILE")]
     features: Option<PathBuf>,
+    /// Leave the rows of a .npy file of features (f4, not packed) on disk and read those that a step needs; with --batch
+    #[arg(long, requires = "features")]
+    features_on_disk: bool,
     /// The column of nodes in files of labels [default: the first]
     #[arg(long, value_name = "NAME", requires = "train")]
     node_column: Option<String>,
@@ -92,6 +97,42 @@ pub(crate) struct Data {
     pub(crate) report: Option<ImportReport>,
     /// Seconds for reading or making it all.
     pub(crate) load_seconds: f64,
+}
+
+impl Data {
+    /// The names of the relations, without inverse ones.
+    pub(crate) fn relation_names(&self) -> Vec<String> {
+        let all = 0..self.relations.n_nodes();
+        all.map(|relation| self.relations.get(relation)).collect()
+    }
+
+    /// Gives each relation the number that it has in a run, by its name; where the run has no names, numbers stay.
+    pub(crate) fn number_relations(mut self, of_run: &[String]) -> anyhow::Result<Data> {
+        let own = self.relation_names();
+        if of_run.is_empty() || own == of_run {
+            return Ok(self);
+        }
+        let number = |name: &String| {
+            let found = of_run.iter().position(|other| other == name);
+            let unknown = || {
+                BadInput(format!(
+                    "{name}: the model has not learnt this relation: leave it out with --drop-relation"
+                ))
+            };
+            found.map(|number| number as u32).ok_or_else(unknown)
+        };
+        let mut to: Vec<u32> = own.iter().map(number).collect::<Result<_, _>>()?;
+        let mut n_relations = of_run.len() as u32;
+        if self.graph.n_relations() as usize > own.len() {
+            // Inverse ones stand behind the others.
+            to.extend_from_within(..);
+            let inverse = to.iter_mut().skip(own.len());
+            inverse.for_each(|number| *number += n_relations);
+            n_relations *= 2;
+        }
+        self.graph = self.graph.with_relations(&to, n_relations)?;
+        Ok(self)
+    }
 }
 
 /// Triples to learn from, to choose by and to test on.
@@ -132,6 +173,11 @@ impl DataArgs {
         self.features.is_some()
     }
 
+    /// Whether there are labels to validate on.
+    pub(crate) fn has_valid(&self) -> bool {
+        self.valid.is_some()
+    }
+
     /// Reads or makes the graph and its labels.
     pub(crate) fn load(&self) -> anyhow::Result<Data> {
         let timer = Timer::start(&Device::host());
@@ -141,15 +187,26 @@ impl DataArgs {
             false => self.read()?,
         };
         if let Some(features) = &self.features {
-            data.graph = data
-                .graph
-                .with_features(read_features(features, &data.nodes)?)?;
+            let features = match self.features_on_disk {
+                true => Features::on_disk(features)?,
+                false => read_features(features, &data.nodes)?,
+            };
+            data.graph = data.graph.with_features(features)?;
         }
         if !self.no_inverses {
             data.graph = data.graph.with_inverses()?;
         }
         data.load_seconds = timer.elapsed_s();
         Ok(data)
+    }
+
+    /// As [`DataArgs::load`], for the model of a run: relations have its numbers where its nodes may be others.
+    pub(crate) fn load_for(&self, model: &Path) -> anyhow::Result<Data> {
+        let data = self.load()?;
+        match run_config(model)?.features {
+            true => data.number_relations(&relation_names(model)?),
+            false => Ok(data),
+        }
     }
 
     fn generate(&self, spec: RelationalSpec) -> anyhow::Result<Data> {

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     if SavedLinks::is_in(&args.model)? {
         return links::eval(&args.data, &args.model, &args.report);
     }
-    let data = args.data.load()?;
+    let data = args.data.load_for(&args.model)?;
     let Some(labelled) = &data.labels else {
         return Err(
             BadInput("evaluation needs labels: name their file with --train".to_owned()).into(),

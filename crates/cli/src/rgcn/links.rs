@@ -48,16 +48,21 @@ pub(crate) struct LinkArgs {
     /// Model below the decoder: none (vectors of nodes and relations alone), or rgcn (the paper's, which ranks worse) [default: none]
     #[arg(long, value_name = "none|rgcn", hide_possible_values = true)]
     encoder: Option<EncoderKind>,
+    /// Epochs of the decoder alone, before the encoder's layers join; with k-vs-all [default: 12]
+    #[arg(long, value_name = "N")]
+    warm_epochs: Option<u32>,
+    /// Questions of a step with the encoder's messages; 0: all; with k-vs-all [default: 8192]
+    #[arg(long, value_name = "N")]
+    message_batch: Option<u32>,
+    /// Learning rate of the encoder's layers, where it is not that of the vectors; with k-vs-all [default: 0.01]
+    #[arg(long, value_name = "RATE")]
+    layer_rate: Option<f32>,
     /// Leave the encoder at its random start and learn the relations' vectors alone: a baseline
     #[arg(long)]
     freeze_encoder: bool,
     /// Dimensions of an embedding: of a node, as the decoder reads it [default: 400; 200 with sampled losses]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
-    /// Questions (a node and a relation) of a step, or with sampled losses its triples, along which messages go; 0: all
-    /// [default: 256 questions; 2000 triples, with an encoder 10000]
-    #[arg(long, value_name = "N")]
-    batch: Option<u32>,
     /// Share of a step's triples along which no message goes [default: 0.3]
     #[arg(long, value_name = "SHARE")]
     edge_dropout: Option<f32>,
@@ -81,10 +86,6 @@ pub(crate) struct LinkArgs {
     /// Epochs between two rankings of the triples of --valid; 0: only at the end [default: 1; 3 with sampled losses, 0 with an encoder]
     #[arg(long, value_name = "N")]
     valid_epochs: Option<u32>,
-    /// Epochs without a better MRR of --valid after which training ends; the model is that of the best epoch; 0: training
-    /// goes on [default: 5; 6 with sampled losses, 0 with an encoder]
-    #[arg(long, value_name = "N")]
-    patience: Option<u32>,
     /// Score of a triple: complex (with reciprocal relations) or distmult [default: complex; distmult with sampled losses]
     #[arg(long = "score-function", value_name = "distmult|complex")]
     decoder: Option<LinkDecoder>,
@@ -100,7 +101,6 @@ impl LinkArgs {
     /// Whether a flag is given that only links have.
     pub(crate) fn is_set(&self) -> bool {
         self.dim.is_some()
-            || self.batch.is_some()
             || self.edge_dropout.is_some()
             || self.negatives.is_some()
             || self.shared_negatives.is_some()
@@ -108,10 +108,12 @@ impl LinkArgs {
             || self.decoder_l2.is_some()
             || self.clip.is_some()
             || self.valid_epochs.is_some()
-            || self.patience.is_some()
             || self.decoder.is_some()
             || self.encoder.is_some()
             || self.freeze_encoder
+            || self.warm_epochs.is_some()
+            || self.message_batch.is_some()
+            || self.layer_rate.is_some()
             || self.reciprocal
             || self.n3.is_some()
     }
@@ -123,7 +125,9 @@ impl LinkArgs {
             None => self.negatives.is_some() || self.shared_negatives.is_some(),
         };
         match self.encoder {
-            Some(EncoderKind::Rgcn) => LinkConfig::with_encoder(),
+            Some(EncoderKind::Rgcn) if is_sampled || self.freeze_encoder => LinkConfig::paper(),
+            Some(EncoderKind::Rgcn) if self.loss.is_some() => LinkConfig::with_encoder(),
+            Some(EncoderKind::Rgcn) => LinkConfig::encoder_for_nodes(n_nodes),
             _ if is_sampled => LinkConfig::sampled(),
             _ if self.loss.is_some() => LinkConfig::default(),
             _ => LinkConfig::for_nodes(n_nodes),
@@ -137,16 +141,37 @@ impl LinkArgs {
             let text = format!("{flag} is of the encoder: add --encoder rgcn");
             return Err(BadInput(text).into());
         }
+        let width = self.dim.unwrap_or(base.width);
+        let encoder = match base.residual {
+            false => base.encoder,
+            true => Config {
+                embedding: width,
+                blocks: (width / LinkConfig::BLOCK).max(1),
+                ..base.encoder
+            },
+        };
+        let encoder = settings.without_preset(encoder)?;
+        // A file of settings may have them too.
+        let of_file = |value: u32| Some(value).filter(|&value| value > 0);
+        let (patience, batch) = (of_file(encoder.patience), of_file(encoder.batch));
         let config = LinkConfig {
             encode: base.encode,
+            residual: base.residual,
+            warm_epochs: self.warm_epochs.unwrap_or(base.warm_epochs),
+            message_batch: self.message_batch.unwrap_or(base.message_batch),
+            layer_rate: self.layer_rate.unwrap_or(base.layer_rate),
             freeze_encoder: self.freeze_encoder,
             decoder: self.decoder.unwrap_or(base.decoder),
             reciprocal: self.reciprocal || base.reciprocal,
             n3: self.n3.unwrap_or(base.n3),
-            patience: self.patience.unwrap_or(base.patience),
-            encoder: settings.without_preset(base.encoder)?,
-            width: self.dim.unwrap_or(base.width),
-            batch: self.batch.unwrap_or(base.batch),
+            patience: settings.patience.or(patience).unwrap_or(base.patience),
+            encoder: Config {
+                patience: 0,
+                batch: 0,
+                ..encoder
+            },
+            width,
+            batch: settings.batch.or(batch).unwrap_or(base.batch),
             edge_dropout: self.edge_dropout.unwrap_or(base.edge_dropout),
             negatives: self.negatives.unwrap_or(base.negatives),
             share: self.shared_negatives.unwrap_or(base.share),
@@ -199,10 +224,15 @@ struct Answer<'a> {
 struct Training {
     /// Whose parameters the model has: the last one's, or with patience those of the best ranks.
     best_epoch: u32,
+    /// Filtered, of the validation triples, before an encoder's layers joined: by the decoder alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decoder_valid_mrr: Option<f64>,
     /// The shortest epoch.
     epoch_ms: Option<f64>,
     final_loss: Option<f64>,
     bytes: u64,
+    /// Bytes that all ranks were predicted to hold at the fullest moment.
+    predicted_bytes: u64,
     params_hash: String,
 }
 
@@ -373,9 +403,11 @@ fn training(outcome: &LinkOutcome) -> Training {
     let epochs = outcome.reports.iter().map(|report| report.epoch_ms);
     Training {
         best_epoch: outcome.best_epoch,
+        decoder_valid_mrr: outcome.decoder_valid.map(|valid| valid.filtered.mrr),
         epoch_ms: epochs.reduce(f64::min),
         final_loss: outcome.reports.last().map(|report| report.loss),
         bytes: outcome.n_bytes,
+        predicted_bytes: outcome.predicted_bytes,
         params_hash: format!("{:016x}", outcome.params_hash),
     }
 }
@@ -443,15 +475,23 @@ impl fmt::Display for Answer<'_> {
         {
             writeln!(f, "the model is that of epoch {best}")?;
         }
+        if let Some(mrr) = training.and_then(|training| training.decoder_valid_mrr) {
+            writeln!(f, "the decoder alone: valid MRR {mrr:.4}")?;
+        }
         if let Some(epoch) = training.and_then(|training| training.epoch_ms) {
             writeln!(f, "epoch ms {epoch:.1}, the least of all")?;
         }
         if let Some(loss) = training.and_then(|training| training.final_loss) {
             writeln!(f, "final loss {loss:.6}")?;
         }
-        match self.peak_mib {
-            Some(peak) => writeln!(f, "peak MiB {peak:.1}"),
-            None => Ok(()),
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let predicted = training.map(|training| mib(training.predicted_bytes));
+        match (self.peak_mib, predicted) {
+            (Some(peak), Some(predicted)) => {
+                writeln!(f, "peak MiB {peak:.1} (predicted {predicted:.1})")
+            }
+            (Some(peak), None) => writeln!(f, "peak MiB {peak:.1}"),
+            (None, _) => Ok(()),
         }
     }
 }

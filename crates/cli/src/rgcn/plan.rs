@@ -74,7 +74,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         method: args.partition,
         n_devices: args.devices,
         shape: ModelShape {
-            config: args.settings.config(&data.graph)?,
+            config: args.settings.config(&data.graph, false)?,
             classes: classes.unwrap_or(16),
         },
         budget: args.device_memory,

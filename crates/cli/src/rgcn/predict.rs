@@ -24,6 +24,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --node 17 --node 4242
   shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --all-nodes --out classes.csv
+  shardgraph rgcn predict larger.tsv --features rows.npy --model my-run-with-features --all-nodes --out classes.csv
   shardgraph rgcn predict FB15k-237.tar.gz --model my-links --vectors nodes.npz --relation-vectors relations.npz
   shardgraph rgcn predict FB15k-237.tar.gz --model my-links --subject /m/027rn --relation /location/country/form_of_government";
 
@@ -33,7 +34,7 @@ Examples:
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// A trained model: the run folder of `rgcn train` on the same graph
+    /// A trained model: the run folder of `rgcn train` on the same graph; one that was trained with --features takes other nodes too
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     /// A node by its name; may be given again
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         output_file::check(out, args.data.inputs().chain(args.node_file.as_deref()))?;
     }
-    let data = args.data.load()?;
+    let data = args.data.load_for(&args.model)?;
     let timer = Timer::start(&Device::host());
     let (names, nodes) = args.asked(&data)?;
     let predicted = predict_probabilities(&data.graph, &args.model, &nodes, Timeout::default())?;

@@ -25,6 +25,19 @@ pub(crate) struct SettingsArgs {
     /// Passes over the training data: over the labelled nodes or triples; with --resume, to go to
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<u32>,
+    /// Epochs without a better --valid after which training ends; the model is that of the best epoch; 0: training goes on
+    /// [default: 20 for classes where there are nodes to validate on, up to four times the epochs; 5 for links; 6 with sampled losses, 0 with
+    /// an encoder below them]
+    #[arg(long, value_name = "N")]
+    pub(crate) patience: Option<u32>,
+    /// Training nodes of a step, which is computed from their neighbourhood alone; 0: all nodes in one pass. Of links: questions (a node and a
+    /// relation) of a step, or with sampled losses triples; 0: all [default: 0; 256 questions; 2000 triples, with an encoder 10000]
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u32>,
+    /// Of a batch of nodes: edges of each relation into a node that are drawn for a step; 0: all, which gives the same gradients as the whole
+    /// graph [default: 0]
+    #[arg(long, value_name = "N")]
+    fan_out: Option<u32>,
     /// Widths of the layers before the last one, as 16 or 32,16; none for a single layer
     #[arg(long, value_name = "WIDTHS")]
     hidden: Option<String>,
@@ -79,8 +92,12 @@ impl SettingsArgs {
         self.config.as_deref()
     }
 
-    /// The preset's settings under the flags', checked.
-    pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
+    /// The preset's settings under the flags', checked; with nodes to validate on, these say when training ends.
+    pub(crate) fn config(
+        &self,
+        graph: &RelationalGraph,
+        has_validation: bool,
+    ) -> anyhow::Result<Config> {
         let file = self.settings()?;
         let preset = match &file {
             Some(file) => preset_of(file)?,
@@ -88,6 +105,10 @@ impl SettingsArgs {
         };
         let nearest = || Preset::for_nodes(graph.n_nodes());
         let base = Config::preset(self.preset.or(preset).unwrap_or_else(nearest));
+        let base = match has_validation {
+            true => base.with_validation(),
+            false => base,
+        };
         let Some(features) = graph.features() else {
             return self.over(base, file.as_ref());
         };
@@ -154,6 +175,9 @@ impl SettingsArgs {
             optimiser: self.optimiser.unwrap_or(base.optimiser),
             rate: self.learning_rate.unwrap_or(base.rate),
             epochs: self.epochs.unwrap_or(base.epochs),
+            patience: self.patience.unwrap_or(base.patience),
+            batch: self.batch.unwrap_or(base.batch),
+            fan_out: self.fan_out.unwrap_or(base.fan_out),
             seed: self.seed.unwrap_or(base.seed),
             mode: self.mode.unwrap_or(base.mode),
             sums: self.sums.unwrap_or(base.sums),
@@ -182,6 +206,9 @@ impl SettingsArgs {
     pub(crate) fn is_set(&self) -> bool {
         self.preset.is_some()
             || self.config.is_some()
+            || self.patience.is_some()
+            || self.batch.is_some()
+            || self.fan_out.is_some()
             || self.hidden.is_some()
             || self.bases.is_some()
             || self.blocks.is_some()

@@ -12,7 +12,7 @@ use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
     Config, DeviceMemory, EpochReport, Error, Evaluation, Execution, Labels, LinkOptions, Outcome,
-    RelationalGraph, RunOptions, train, train_as_rank,
+    RankTime, RunOptions, train, train_as_rank,
 };
 
 use super::accuracy::{accuracy_of, shown_accuracy, write_evaluation};
@@ -53,6 +53,9 @@ pub(crate) struct TrainArgs {
     /// Repeats: models to train, each with the next seed
     #[arg(help_heading = "Method", long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "run")]
     repeats: u32,
+    /// Hold back this share of each class's training labels to find the number of epochs, then train on all of them for as many
+    #[arg(help_heading = "Method", long, value_name = "SHARE", conflicts_with_all = ["valid", "patience", "resume"])]
+    valid_share: Option<f64>,
     #[command(flatten)]
     world: WorldArgs,
     /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
@@ -139,12 +142,19 @@ struct Answer<'a> {
     accuracy_std: f64,
     /// Half the width of the mean's 95 % interval, by Student's t; none for one seed.
     accuracy_interval: Option<f64>,
-    /// The best epoch of all seeds.
+    /// Of each seed: the epoch whose parameters the model has, by validation the best one.
+    best_epochs: Vec<u32>,
+    /// Share of the training labels that was held back to find that number of epochs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    valid_share: Option<f64>,
+    /// The shortest epoch of all seeds.
     epoch_ms: Option<f64>,
     forward_ms: Option<f64>,
     backward_ms: Option<f64>,
     final_loss: Option<f64>,
     peak_mib: Option<f64>,
+    /// Of the last seed.
+    rank_times: &'a [RankTime],
     bytes_per_rank: Vec<u64>,
     budget_per_device: Option<u64>,
     /// Of the last seed.
@@ -186,9 +196,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         World::Threads(n_ranks) => {
             let inputs = load(args, n_ranks)?;
             let timer = Timer::start(&Device::host());
-            let outcomes = train_all(&inputs, &args.report, &mut |config, progress| {
-                let (graph, labels) = inputs.given();
-                train(graph, labels, config, &inputs.options, progress)
+            let graph = &inputs.data.graph;
+            let outcomes = train_all(&inputs, &args.report, &mut |given, progress| {
+                train(graph, given.labels, given.config, given.options, progress)
             })?;
             finish(args, &inputs, &outcomes, timer.elapsed_s())
         }
@@ -203,9 +213,14 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
-    let outcomes = train_all(&inputs, &report, &mut |config, progress| {
-        let (graph, labels) = inputs.given();
-        train_as_rank(comm, graph, labels, config, &inputs.options, progress)
+    let graph = &inputs.data.graph;
+    let outcomes = train_all(&inputs, &report, &mut |given, progress| {
+        let Given {
+            labels,
+            config,
+            options,
+        } = given;
+        train_as_rank(comm, graph, labels, config, options, progress)
     })?;
     let finished = match comm.rank() {
         0 => finish(args, &inputs, &outcomes, timer.elapsed_s()),
@@ -239,18 +254,14 @@ struct Inputs {
     config: Config,
     options: RunOptions,
     n_seeds: u32,
-}
-
-impl Inputs {
-    fn given(&self) -> (&RelationalGraph, &Labels) {
-        (&self.data.graph, &self.labelled.labels)
-    }
+    valid_share: Option<f64>,
 }
 
 fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     check(args)?;
     let mut data = args.data.load()?;
-    let config = args.settings.config(&data.graph)?;
+    let has_validation = args.data.has_valid();
+    let config = args.settings.config(&data.graph, has_validation)?;
     let (seed, n_seeds) = (config.seed, args.repeats);
     if seed
         .checked_add(u64::from(n_seeds.saturating_sub(1)))
@@ -265,10 +276,11 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     };
     Ok(Inputs {
         config,
-        options: options(args, &labelled, n_ranks),
+        options: options(args, &data, &labelled, n_ranks),
         data,
         labelled,
         n_seeds: args.repeats,
+        valid_share: args.valid_share,
     })
 }
 
@@ -307,8 +319,8 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         ("--partition", args.partition != Method::Source),
         ("--execution", args.execution != Execution::Grouped),
         ("--svg", args.svg.is_some()),
+        ("--valid-share", args.valid_share.is_some()),
         ("--device-memory", args.device_memory.is_some()),
-        ("--memory-limit", args.memory_limit.is_some()),
         ("--timeout", args.timeout.is_some()),
         ("--preset", args.settings.preset.is_some()),
     ];
@@ -320,6 +332,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         settings: &args.settings,
         options: LinkOptions {
             n_ranks,
+            memory: args.memory_limit,
             folder: args.run.clone(),
             resume: args.resume,
             checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),
@@ -364,9 +377,50 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What one model is trained with.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    labels: &'a Labels,
+    config: &'a Config,
+    options: &'a RunOptions,
+}
+
 /// Trains one model.
 type TrainOne<'a> =
-    dyn FnMut(&Config, &mut (dyn FnMut(&EpochReport) + Send)) -> Result<Outcome, Error> + 'a;
+    dyn FnMut(Given<'_>, &mut (dyn FnMut(&EpochReport) + Send)) -> Result<Outcome, Error> + 'a;
+
+impl Given<'_> {
+    /// The best number of epochs by nodes that are held back; no folder learns of it.
+    fn best_epoch(
+        &self,
+        share: f64,
+        train_one: &mut TrainOne<'_>,
+        progress: &mut (dyn FnMut(&EpochReport) + Send),
+    ) -> Result<u32, Error> {
+        let labels = self.labels.hold_back(share, self.config.seed)?;
+        let options = RunOptions {
+            folder: None,
+            ..self.options.clone()
+        };
+        let config = self.config.clone().with_validation();
+        let held = Given {
+            labels: &labels,
+            config: &config,
+            options: &options,
+        };
+        Ok(train_one(held, progress)?.best_epoch)
+    }
+}
+
+impl Inputs {
+    fn given<'a>(&'a self, config: &'a Config) -> Given<'a> {
+        Given {
+            labels: &self.labelled.labels,
+            config,
+            options: &self.options,
+        }
+    }
+}
 
 /// A model for each seed.
 fn train_all(
@@ -380,20 +434,24 @@ fn train_all(
     let mut show = Progress::new(report, n_epochs * u64::from(inputs.n_seeds), "epochs");
     let mut outcomes = Vec::new();
     for n in 0..u64::from(inputs.n_seeds) {
-        let config = Config {
+        let mut config = Config {
             seed: config.seed.wrapping_add(n),
             ..config.clone()
         };
         let mut progress = |report: &EpochReport| {
             let text = || format!("epochs, loss {:.4}", report.loss);
-            show.update(n * n_epochs + report.step, text);
+            show.update(n * n_epochs + report.step.min(n_epochs), text);
         };
-        outcomes.push(train_one(&config, &mut progress)?);
+        if let Some(share) = inputs.valid_share {
+            let given = inputs.given(&config);
+            config.epochs = given.best_epoch(share, train_one, &mut progress)?;
+        }
+        outcomes.push(train_one(inputs.given(&config), &mut progress)?);
     }
     Ok(outcomes)
 }
 
-fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptions {
+fn options(args: &TrainArgs, data: &Data, labelled: &LabelledNodes, n_ranks: u32) -> RunOptions {
     RunOptions {
         n_ranks,
         partition: args.partition,
@@ -406,6 +464,7 @@ fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptio
         checkpoint_s: args.checkpoint_s(),
         deadline: args.timeout.unwrap_or_default(),
         class_names: labelled.classes.clone(),
+        relation_names: data.relation_names(),
     }
 }
 
@@ -440,11 +499,14 @@ fn answer<'a>(
         accuracy_mean,
         accuracy_std,
         accuracy_interval,
+        best_epochs: outcomes.iter().map(|outcome| outcome.best_epoch).collect(),
+        valid_share: inputs.valid_share,
         epoch_ms: least(outcomes, EpochReport::epoch_ms),
         forward_ms: least(outcomes, |report| report.forward_ms),
         backward_ms: least(outcomes, |report| report.backward_ms),
         final_loss: last.reports.last().map(|report| report.loss),
         peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
+        rank_times: &last.times,
         bytes_per_rank: last.bytes_per_rank.clone(),
         budget_per_device: inputs.options.budget_per_device,
         devices: &last.devices,
@@ -500,6 +562,25 @@ impl Answer<'_> {
         }
         if let Some(loss) = self.final_loss {
             writeln!(f, "final loss {loss:.6}")?;
+        }
+        if self.settings.patience > 0 || self.valid_share.is_some() {
+            let epochs: Vec<String> = self.best_epochs.iter().map(u32::to_string).collect();
+            writeln!(f, "best epoch by validation {}", epochs.join(", "))?;
+        }
+        for (rank, time) in self
+            .rank_times
+            .iter()
+            .enumerate()
+            .filter(|_| self.ranks > 1)
+        {
+            let RankTime {
+                epochs_seconds: all,
+                exchange_seconds: exchange,
+            } = time;
+            writeln!(
+                f,
+                "rank {rank} seconds {all:.3}, {exchange:.3} of them in exchanges"
+            )?;
         }
         if let Some(peak) = self.peak_mib {
             writeln!(f, "peak MiB {peak:.1}")?;

@@ -1,19 +1,50 @@
-//! Given features of nodes: a dense matrix with a row for each, from a NumPy file or a table.
+//! Given features of nodes: a dense matrix with a row for each, from a NumPy file or a table, in
+//! memory or on disk.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use shardgraph_graph::Labels as Names;
-use shardgraph_storage::npy::Matrix;
-use shardgraph_storage::{Unpacked, unpacking_error};
+use shardgraph_storage::npy::{Matrix, MatrixHeader};
+use shardgraph_storage::{Hasher, Unpacked, hash_numbers, unpacking_error};
 
 use crate::Error;
 use crate::data::import::lines::{Line, Lines, shortened};
 
-/// A row of numbers for each node.
-#[derive(Clone, Debug, PartialEq)]
+/// A row of numbers for each node. Features of the same numbers are equal, wherever these are.
+#[derive(Clone, Debug)]
 pub struct Features {
     width: usize,
-    values: Vec<f32>,
+    rows: Rows,
+}
+
+/// The place of the numbers.
+#[derive(Clone, Debug)]
+enum Rows {
+    Memory(Vec<f32>),
+    Disk(Arc<DiskRows>),
+}
+
+/// Rows of f32 in a NumPy file, which are read one by one.
+#[derive(Debug)]
+struct DiskRows {
+    file: File,
+    name: String,
+    data_at: u64,
+    n_rows: usize,
+    hash: u64,
+}
+
+impl PartialEq for Features {
+    fn eq(&self, other: &Features) -> bool {
+        match (&self.rows, &other.rows) {
+            (Rows::Memory(own), Rows::Memory(others)) => self.width == other.width && own == others,
+            _ => self.width == other.width && self.hash() == other.hash(),
+        }
+    }
 }
 
 impl Features {
@@ -27,7 +58,9 @@ impl Features {
     /// use shardgraph_rgcn::Features;
     ///
     /// let features = Features::new(2, vec![0.5, 1.0, 0.0, -1.0])?;
-    /// assert_eq!((features.n_rows(), features.row(1)), (2, &[0.0, -1.0][..]));
+    /// let mut row = [0.0; 2];
+    /// features.copy_row(1, &mut row)?;
+    /// assert_eq!((features.n_rows(), row), (2, [0.0, -1.0]));
     /// # Ok::<(), shardgraph_rgcn::Error>(())
     /// ```
     pub fn new(width: usize, values: Vec<f32>) -> Result<Features, Error> {
@@ -44,7 +77,55 @@ impl Features {
                 "features: row {row}: {value}: expected finite numbers"
             ));
         }
-        Ok(Features { width, values })
+        Ok(Features {
+            width,
+            rows: Rows::Memory(values),
+        })
+    }
+
+    /// The rows of a `.npy` file of f4 in C order, which stay on disk: a row is read where it is
+    /// needed.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Config`] with file and reason for what is not of the form, and for
+    /// numbers that are not finite.
+    /// # Complexity
+    /// One pass over the file, a MiB at a time, for its hash and to see that all numbers are
+    /// finite; then a read a row.
+    pub fn on_disk(path: &Path) -> Result<Features, Error> {
+        let name = path.display().to_string();
+        let refuse = |reason: &str| Error::at(Error::Config, &name, 0, 0, reason);
+        let io = |error: std::io::Error| read_error(&name, &error);
+        let mut file = File::open(path).map_err(io)?;
+        let mut head = Vec::new();
+        let most = MatrixHeader::MOST_BYTES as u64;
+        file.by_ref()
+            .take(most)
+            .read_to_end(&mut head)
+            .map_err(io)?;
+        let header = MatrixHeader::from_bytes(&head).map_err(|error| refuse(&error.to_string()))?;
+        let (n_rows, width) = (header.n_rows, header.n_columns);
+        if header.is_double || width == 0 {
+            return Err(refuse("expected numbers of f4, to be read row by row"));
+        }
+        let n_bytes = n_rows.checked_mul(4 * width).map(|n| n + header.data_at);
+        let found = file.metadata().map_err(io)?.len();
+        if n_bytes.map(|n| n as u64) != Some(found) {
+            let reason = format!("{found} bytes for shape ({n_rows}, {width}): cut short?");
+            return Err(refuse(&reason));
+        }
+        let mut rows = DiskRows {
+            file,
+            name: name.clone(),
+            data_at: header.data_at as u64,
+            n_rows,
+            hash: 0,
+        };
+        rows.hash = rows.scan(width)?;
+        Ok(Features {
+            width,
+            rows: Rows::Disk(Arc::new(rows)),
+        })
     }
 
     /// Numbers in a row.
@@ -56,22 +137,73 @@ impl Features {
     /// Rows.
     #[must_use]
     pub fn n_rows(&self) -> usize {
-        self.values.len() / self.width
+        match &self.rows {
+            Rows::Memory(values) => values.len() / self.width,
+            Rows::Disk(rows) => rows.n_rows,
+        }
     }
 
-    /// The row of a node.
+    /// Copies the row of a node.
     ///
+    /// # Errors
+    /// [`Error::Io`] where a file cannot be read any more.
     /// # Panics
-    /// When there are no more rows than that.
-    #[must_use]
-    pub fn row(&self, node: u32) -> &[f32] {
-        &self.values[node as usize * self.width..][..self.width]
+    /// When there are no more rows than that, or `row` has not their width.
+    pub fn copy_row(&self, node: u32, row: &mut [f32]) -> Result<(), Error> {
+        match &self.rows {
+            Rows::Memory(values) => {
+                row.copy_from_slice(&values[node as usize * self.width..][..self.width]);
+                Ok(())
+            }
+            Rows::Disk(rows) => rows.read(node as usize * self.width, row),
+        }
     }
 
-    /// All numbers, row by row.
-    pub(crate) fn values(&self) -> &[f32] {
-        &self.values
+    /// The hash of all numbers.
+    pub(crate) fn hash(&self) -> u64 {
+        match &self.rows {
+            Rows::Memory(values) => hash_numbers(values.iter().copied()),
+            Rows::Disk(rows) => rows.hash,
+        }
     }
+}
+
+impl DiskRows {
+    /// Reads the numbers from `first` on.
+    fn read(&self, first: usize, numbers: &mut [f32]) -> Result<(), Error> {
+        let mut bytes = vec![0; 4 * numbers.len()];
+        let at = self.data_at + 4 * first as u64;
+        self.file
+            .read_exact_at(&mut bytes, at)
+            .map_err(|error| read_error(&self.name, &error))?;
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *number = f32::from_le_bytes(*bytes);
+        }
+        Ok(())
+    }
+
+    /// The hash of all numbers, which are finite.
+    fn scan(&self, width: usize) -> Result<u64, Error> {
+        let mut hasher = Hasher::new();
+        let mut numbers = vec![0.0; (1 << 18).max(width)];
+        let n = self.n_rows * width;
+        for first in (0..n).step_by(numbers.len()) {
+            let n_read = numbers.len().min(n - first);
+            let numbers = &mut numbers[..n_read];
+            self.read(first, numbers)?;
+            if let Some(idx) = numbers.iter().position(|value| !value.is_finite()) {
+                let (row, value) = ((first + idx) / width, numbers[idx]);
+                let reason = format!("features: row {row}: {value}: expected finite numbers");
+                return Err(Error::at(Error::Config, &self.name, 0, 0, &reason));
+            }
+            hasher.numbers(numbers.iter().copied());
+        }
+        Ok(hasher.finish())
+    }
+}
+
+fn read_error(file: &str, error: &std::io::Error) -> Error {
+    Error::at(Error::Io, file, 0, 0, &error.to_string())
 }
 
 /// Reads features: a `.npy` file (f4 or f8, little-endian, in C order) has a row for each node in
@@ -302,5 +434,34 @@ mod tests {
             "a.csv:1:1: expected a column of nodes and columns of features, between tabs or commas"
         );
         assert!(refused("").contains("empty"));
+    }
+
+    #[test]
+    fn rows_on_disk_are_those_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        let values = [1.5f32, -2.0, 0.0, 3.25, 8.0, 1e-3];
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let file = numpy("<f4", "(3, 2)", &bytes);
+        fs::write(&path, &file).unwrap();
+        let (disk, memory) = (
+            Features::on_disk(&path).unwrap(),
+            Features::new(2, values.to_vec()).unwrap(),
+        );
+        assert_eq!(disk, memory);
+        for node in 0..3 {
+            let mut rows = [[0.0; 2], [0.0; 2]];
+            disk.copy_row(node, &mut rows[0]).unwrap();
+            memory.copy_row(node, &mut rows[1]).unwrap();
+            assert_eq!(rows[0], rows[1]);
+        }
+        let refused = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            Features::on_disk(&path).unwrap_err().to_string()
+        };
+        assert!(refused(&file[..file.len() - 4]).contains("cut short?"));
+        assert!(refused(&numpy("<f8", "(1, 1)", &[0; 8])).contains("expected numbers of f4"));
+        let infinite = f32::INFINITY.to_le_bytes();
+        assert!(refused(&numpy("<f4", "(1, 1)", &infinite)).contains("row 0: inf"));
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use shardgraph_random::KeyedRng;
+
 use crate::{Error, RelationalGraph};
 
 /// The classes of some nodes, in three sets that share no node.
@@ -61,6 +63,51 @@ impl Labels {
             test,
             valid,
         })
+    }
+
+    /// The same labels with a share of each class's training nodes held back, drawn at random, to
+    /// validate on; a class keeps one or more.
+    ///
+    /// # Errors
+    /// [`Error::Labels`] for a share that is not between 0 and 1, where there are nodes to validate
+    /// on already, and where nothing can be held back.
+    ///
+    /// ```
+    /// use shardgraph_rgcn::Labels;
+    ///
+    /// let labels = Labels::new(2, (0..20).map(|node| (node, node % 2)).collect(), vec![], vec![])?;
+    /// let held = labels.hold_back(0.2, 1)?;
+    /// assert_eq!((held.train().len(), held.valid().len()), (16, 4));
+    /// # Ok::<(), shardgraph_rgcn::Error>(())
+    /// ```
+    pub fn hold_back(&self, share: f64, seed: u64) -> Result<Labels, Error> {
+        let refuse = |message: String| Err(Error::new(Error::Labels, message));
+        if !(share > 0.0 && share < 1.0) {
+            return refuse(format!("share {share}: expected one between 0 and 1"));
+        }
+        if !self.valid.is_empty() {
+            let n = self.valid.len();
+            return refuse(format!(
+                "{n} nodes to validate on: expected none to hold back"
+            ));
+        }
+        let (mut train, mut valid) = (Vec::new(), Vec::new());
+        for class in 0..self.n_classes {
+            let of_class = self.train.iter().filter(|&&(_, other)| other == class);
+            let mut of_class: Vec<(u32, u32)> = of_class.copied().collect();
+            of_class.sort_unstable();
+            KeyedRng::new(seed, "rgcn hold back", class.into()).shuffle(&mut of_class);
+            let n = (share * of_class.len() as f64).round() as usize;
+            let kept = of_class.split_off(n.min(of_class.len() - 1));
+            valid.extend(of_class);
+            train.extend(kept);
+        }
+        if valid.is_empty() {
+            return refuse(format!(
+                "share {share}: expected one that holds a node back"
+            ));
+        }
+        Labels::new(self.n_classes, train, self.test.clone(), valid)
     }
 
     /// Refuses labels of nodes that the graph has not.

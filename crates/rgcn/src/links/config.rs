@@ -39,7 +39,7 @@ named!(LinkDecoder, "decoder", "distmult" => DistMult, "complex" => ComplEx; "di
 /// ```
 /// use shardgraph_rgcn::LinkConfig;
 ///
-/// let config = LinkConfig { negatives: 20, ..LinkConfig::with_encoder() };
+/// let config = LinkConfig { negatives: 20, ..LinkConfig::paper() };
 /// config.check()?;
 /// # Ok::<(), shardgraph_rgcn::Error>(())
 /// ```
@@ -52,6 +52,16 @@ pub struct LinkConfig {
     /// False: the decoder's vectors of nodes are parameters themselves, and no message goes. With
     /// k-vs-all the encoder's dropout is then that of a question's numbers.
     pub encode: bool,
+    /// True: a node's vector is the encoder's input plus its output, so that the layers have only
+    /// to add what neighbours know. The input is then as wide as the output.
+    pub residual: bool,
+    /// Epochs at the beginning in which a residual encoder sends no message: the decoder alone is
+    /// learnt. The layers then join with weights of zero, on the best vectors until then.
+    pub warm_epochs: u32,
+    /// Questions of a step in which messages go along all training triples; 0: all of them.
+    pub message_batch: u32,
+    /// The learning rate of the layers of such steps; 0: that of all other parameters.
+    pub layer_rate: f32,
     /// True: the encoder keeps its random parameters, and the relations' vectors alone are learnt.
     /// A baseline: what the encoder's structure is worth without its training.
     pub freeze_encoder: bool,
@@ -69,9 +79,10 @@ pub struct LinkConfig {
     /// Features of a node that the decoder reads.
     pub width: usize,
     /// Triples of a step, or with k-vs-all its questions (a node and a relation); 0: all of them.
-    /// The messages of a step go along its triples.
+    /// With sampled losses the messages of a step go along its triples; with k-vs-all along all
+    /// training triples but those that are asked about.
     pub batch: u32,
-    /// The share of a step's triples along which no message goes, from 0 to below 1.
+    /// The share of these triples along which no message goes either, from 0 to below 1.
     pub edge_dropout: f32,
     /// Corrupted triples for each true one: half of them, the odd one among them, with another
     /// tail, the others with another head.
@@ -119,6 +130,9 @@ impl LinkConfig {
     /// The most nodes against all of which a question is held by default.
     pub const MOST_NODES: u32 = 100_000;
 
+    /// Units of a block of the weights of a residual encoder.
+    pub const BLOCK: usize = 10;
+
     /// The default settings for a graph of some nodes: against all of them, or where they are too
     /// many against sampled ones.
     #[must_use]
@@ -129,10 +143,20 @@ impl LinkConfig {
         }
     }
 
+    /// The default settings with an encoder for a graph of some nodes, as
+    /// [`LinkConfig::for_nodes`] has them without one.
+    #[must_use]
+    pub fn encoder_for_nodes(n_nodes: u32) -> LinkConfig {
+        match n_nodes <= LinkConfig::MOST_NODES {
+            true => LinkConfig::with_encoder(),
+            false => LinkConfig::paper(),
+        }
+    }
+
     /// DistMult alone, learnt against sampled nodes.
     #[must_use]
     pub fn sampled() -> LinkConfig {
-        let base = LinkConfig::with_encoder();
+        let base = LinkConfig::paper();
         LinkConfig {
             encode: false,
             reciprocal: true,
@@ -154,10 +178,32 @@ impl LinkConfig {
         }
     }
 
-    /// R-GCN below DistMult, for graphs of the size of FB15k-237. (The authors have 500 units, 10
-    /// negatives of each triple's own and the logistic loss.)
+    /// R-GCN beside ComplEx: the default decoder is learnt first, then the layers add to its
+    /// vectors.
     #[must_use]
     pub fn with_encoder() -> LinkConfig {
+        let decoder = LinkConfig::default();
+        LinkConfig {
+            encoder: Config {
+                blocks: decoder.width / LinkConfig::BLOCK,
+                embedding: decoder.width,
+                sums: Sums::Exact,
+                ..decoder.encoder
+            },
+            encode: true,
+            residual: true,
+            warm_epochs: 12,
+            message_batch: 8192,
+            layer_rate: 0.01,
+            edge_dropout: 0.0,
+            ..decoder
+        }
+    }
+
+    /// R-GCN below DistMult as its authors have it, for graphs of the size of FB15k-237 and larger.
+    /// (They have 500 units, 10 negatives of each triple's own and the logistic loss.)
+    #[must_use]
+    pub fn paper() -> LinkConfig {
         LinkConfig {
             encoder: Config {
                 hidden: vec![200],
@@ -170,6 +216,10 @@ impl LinkConfig {
                 sums: Sums::Float,
                 ..Config::default()
             },
+            residual: false,
+            warm_epochs: 0,
+            message_batch: 0,
+            layer_rate: 0.0,
             encode: true,
             freeze_encoder: false,
             decoder: LinkDecoder::DistMult,
@@ -215,6 +265,7 @@ impl LinkConfig {
             ("decoder_l2", self.decoder_l2),
             ("clip", self.clip),
             ("n3", self.n3),
+            ("layer_rate", self.layer_rate),
         ];
         for (field, value) in numbers {
             if !(value >= 0.0 && value.is_finite()) {
@@ -249,10 +300,6 @@ impl LinkConfig {
 
     /// Refuses settings that the loss over all nodes does not have.
     fn check_all_nodes(&self) -> Result<(), Error> {
-        if self.encode {
-            let expected = "logistic or softmax with an encoder";
-            return Err(Error::config("loss", self.loss, expected));
-        }
         if !self.reciprocal {
             let expected = "true: k-vs-all asks for heads by vectors of inverse relations";
             return Err(Error::config("reciprocal", false, expected));
@@ -281,6 +328,7 @@ impl LinkConfig {
             let expected = "false without an encoder";
             return Err(Error::config("freeze_encoder", true, expected));
         }
+        self.check_residual()?;
         if encoder.embedding == 0 {
             let expected = "1 or more: links are predicted from vectors of nodes";
             return Err(Error::config("embedding", 0, expected));
@@ -292,6 +340,18 @@ impl LinkConfig {
                 encoder.class_weights,
                 expected,
             ));
+        }
+        if encoder.patience > 0 {
+            let expected = "0: links have a patience beside the encoder's settings";
+            return Err(Error::config(
+                "encoder.patience",
+                encoder.patience,
+                expected,
+            ));
+        }
+        if encoder.batch > 0 {
+            let expected = "0: links have a batch beside the encoder's settings";
+            return Err(Error::config("encoder.batch", encoder.batch, expected));
         }
         if encoder.features {
             let expected = "false: links are predicted from an embedding";
@@ -309,6 +369,26 @@ impl LinkConfig {
     }
 }
 
+impl LinkConfig {
+    /// Refuses residual encoders that cannot be, and what only they have.
+    fn check_residual(&self) -> Result<(), Error> {
+        let embedding = self.encoder.embedding;
+        if self.residual && !self.encode {
+            return Err(Error::config("residual", true, "false without an encoder"));
+        }
+        if self.residual && embedding != self.width {
+            let expected = format!("{}, the decoder's width, for residual", self.width);
+            return Err(Error::config("embedding", embedding, &expected));
+        }
+        let has_warm_up = self.residual && !self.freeze_encoder && self.loss == LinkLoss::KvsAll;
+        if self.warm_epochs > 0 && !has_warm_up {
+            let expected = "0 but for residual encoders that are learnt with k-vs-all";
+            return Err(Error::config("warm_epochs", self.warm_epochs, expected));
+        }
+        Ok(())
+    }
+}
+
 /// The most negatives of a triple, and the most triples that share them.
 const MAX_NEGATIVES: u32 = 1 << 16;
 
@@ -319,7 +399,7 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_refused_by_name() {
         let refused = |change: &dyn Fn(&mut LinkConfig)| {
-            let mut config = LinkConfig::with_encoder();
+            let mut config = LinkConfig::paper();
             config.check().unwrap();
             change(&mut config);
             config.check().unwrap_err().to_string()

@@ -2,14 +2,16 @@
 //! units, and how well true links rank.
 //!
 //! The way through these files: [`data`] holds the triples, [`config`] what is asked for,
-//! [`sampling`] draws batches and negatives, [`decoder`] scores them and takes gradients back,
-//! [`ranking`] ranks true links among all nodes.
+//! [`sampling`] draws batches and negatives, [`encoder`] makes the nodes' units, [`decoder`] scores
+//! triples and takes gradients back, [`ranking`] ranks true links among all nodes.
 
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod decoder;
 mod embeddings;
+mod encoder;
 mod kvsall;
+mod memory;
 #[cfg(test)]
 pub(crate) mod naive;
 mod questions;

@@ -18,6 +18,8 @@ pub(crate) struct Questions {
     /// The true ends of question q are `ends[starts[q]..starts[q + 1]]`.
     starts: Vec<u32>,
     ends: Vec<u32>,
+    /// The triple that each end is of.
+    triples: Vec<u32>,
 }
 
 /// One question: the node and the relation that are given, and the ends that are true.
@@ -26,6 +28,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) given: u32,
     pub(crate) relation: u32,
     pub(crate) ends: &'a [u32],
+    /// The numbers of the triples that these ends are of.
+    pub(crate) triples: &'a [u32],
 }
 
 impl Questions {
@@ -33,16 +37,16 @@ impl Questions {
     /// its triple does.
     ///
     /// # Complexity
-    /// A sort of twice the triples, 12 bytes each.
+    /// A sort of twice the triples, 16 bytes each.
     pub(crate) fn of(triples: &[Edge], n_relations: u32) -> Questions {
-        let both = |triple: &Edge| {
+        let both = |(idx, triple): (u32, &Edge)| {
             let inverse = triple.relation + n_relations;
             [
-                [triple.source, triple.relation, triple.target],
-                [triple.target, inverse, triple.source],
+                [triple.source, triple.relation, triple.target, idx],
+                [triple.target, inverse, triple.source, idx],
             ]
         };
-        let mut asked: Vec<[u32; 3]> = triples.iter().flat_map(both).collect();
+        let mut asked: Vec<[u32; 4]> = (0..).zip(triples).flat_map(both).collect();
         asked.sort_unstable();
         let mut questions = Questions::default();
         for same in asked.chunk_by(|a, b| a[..2] == b[..2]) {
@@ -50,6 +54,7 @@ impl Questions {
             questions.relations.push(same[0][1]);
             questions.starts.push(questions.ends.len() as u32);
             questions.ends.extend(same.iter().map(|asked| asked[2]));
+            questions.triples.extend(same.iter().map(|asked| asked[3]));
         }
         questions.starts.push(questions.ends.len() as u32);
         questions
@@ -70,7 +75,8 @@ impl Questions {
         Asked {
             given: self.given[idx],
             relation: self.relations[idx],
-            ends: &self.ends[ends],
+            ends: &self.ends[ends.clone()],
+            triples: &self.triples[ends],
         }
     }
 
@@ -111,6 +117,7 @@ mod tests {
         ];
         assert_eq!(all, expected);
         assert_eq!(questions.n_ends(), 8);
+        assert_eq!(questions.get(1).triples, [2, 0, 3]);
     }
 
     #[test]

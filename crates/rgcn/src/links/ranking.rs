@@ -32,6 +32,11 @@ const SCORE_BYTES: usize = 16 << 20;
 /// The most queries that are scored together.
 const N_QUERIES: usize = 256;
 
+/// The queries that are scored together by so many nodes.
+pub(crate) fn queries_of_product(n_nodes: usize) -> usize {
+    (SCORE_BYTES / 4 / n_nodes.max(1)).clamp(1, N_QUERIES)
+}
+
 /// A model whose links are ranked.
 #[derive(Clone, Copy)]
 pub(crate) struct RankedModel<'a> {
@@ -70,7 +75,7 @@ impl RankedModel<'_> {
             .map(|rank| begin(rank + 1) - begin(rank))
             .collect();
         let n_nodes = self.units.len() / self.decoder.width;
-        let n_queries = (SCORE_BYTES / 4 / n_nodes.max(1)).clamp(1, N_QUERIES);
+        let n_queries = queries_of_product(n_nodes);
         let mut scorer = Scorer::new(self.decoder, self.units, n_queries)?;
         let [heads, tails] = [Side::Head, Side::Tail].map(|side| -> Result<_, Error> {
             let SideRanks { raw, filtered } = self.side_ranks(&mut scorer, own, side)?;

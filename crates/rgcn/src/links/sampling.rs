@@ -26,6 +26,38 @@ pub(crate) fn kept(seed: u64, step: u64, triples: &[Edge], dropout: f32) -> Vec<
     }
 }
 
+/// Flags of the edges along which a step's messages go, those of `n_triples` and their inverses
+/// behind them: all but those of the triples that are `asked` about, and of a share of the others.
+pub(crate) fn kept_edges(
+    draw: EdgeDraw,
+    n_triples: usize,
+    asked: impl Iterator<Item = u32>,
+) -> Vec<bool> {
+    let EdgeDraw {
+        seed,
+        step,
+        dropout,
+    } = draw;
+    let mut is_kept = vec![true; n_triples];
+    if dropout > 0.0 {
+        let mut stream = KeyedRng::new(seed, "rgcn links edges", step);
+        is_kept
+            .iter_mut()
+            .for_each(|is_kept| *is_kept = stream.uniform_f32() >= dropout);
+    }
+    asked.for_each(|triple| is_kept[triple as usize] = false);
+    is_kept.extend_from_within(..);
+    is_kept
+}
+
+/// The share of the edges of a step that are dropped, and the keys by which they are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EdgeDraw {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) dropout: f32,
+}
+
 /// The nodes that corrupt the triples of chunk `chunk` of a step.
 pub(crate) fn negatives(seed: u64, step: u64, chunk: usize, n: u32, n_nodes: u32) -> Vec<u32> {
     let key = step << 32 | chunk as u64;
@@ -58,6 +90,21 @@ mod tests {
         assert!((2900..3100).contains(&n), "{n}");
         assert_eq!(kept(3, 7, &triples, 0.0), triples);
         assert_ne!(kept(3, 8, &triples, 0.25), kept(3, 7, &triples, 0.25));
+    }
+
+    #[test]
+    fn edges_of_asked_triples_carry_nothing_in_either_direction() {
+        let draw = |dropout| EdgeDraw {
+            seed: 3,
+            step: 7,
+            dropout,
+        };
+        let kept = kept_edges(draw(0.0), 4, [2, 0].into_iter());
+        assert_eq!(kept, [false, true, false, true].repeat(2));
+        let kept = kept_edges(draw(0.25), 4000, [1].into_iter());
+        assert!(!kept[1] && kept[..4000] == kept[4000..]);
+        let n = kept[..4000].iter().filter(|is_kept| **is_kept).count();
+        assert!((2900..3100).contains(&n), "{n}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl SavedLinks {
             let mut scorer = Scorer::new(&trainer.decoder, trainer.units(), 1)?;
             let best = asked.into_iter().map(|(triple, side)| {
                 let scores = scorer.scores(&[triple], side)?;
-                let known: Vec<u32> = trainer.known.ends(triple, side).collect();
+                let known: Vec<u32> = trainer.known().ends(triple, side).collect();
                 Ok(best_of(scores, &known, n_best))
             });
             best.collect()
@@ -149,12 +149,12 @@ impl SavedLinks {
         body: impl FnOnce(&mut LinkTrainer<'_>, &mut RankComm<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let graph = message_graph(data, &self.config)?;
-        let layout = graph.as_ref().map(|graph| layout_of(graph, &self.config));
+        let layout = graph
+            .as_ref()
+            .map(|graph| layout_of(graph, &self.config, 1));
         let layout = layout.transpose()?;
-        let ranks = &mut RankComm {
-            comm: &mut Comm::solo(),
-            deadline: Timeout::default(),
-        };
+        let mut comm = Comm::solo();
+        let ranks = &mut RankComm::new(&mut comm, Timeout::default());
         let mut trainer = LinkTrainer::new(data, &self.config, layout.as_ref(), ranks)?;
         trainer.load(&self.state, ranks)?;
         trainer.take_best(ranks)?;

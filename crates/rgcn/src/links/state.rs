@@ -15,7 +15,7 @@ use super::ranking::LinkScores;
 use super::trainer::LinkOptions;
 use crate::Error;
 use crate::train::run::{RunFolder, check_epochs, refuse};
-use crate::train::state::State;
+use crate::train::state::{Params, State};
 
 /// The files of a checkpoint.
 pub(super) const FILES: &[&str] = &["state.safetensors", DECODER, RUN];
@@ -42,13 +42,16 @@ pub(super) struct Run {
     /// The best ranks of the validation triples, whose parameters are kept beside the last ones.
     #[serde(default)]
     best: Option<BestRanks>,
+    /// The best ranks before an encoder's layers joined.
+    #[serde(default)]
+    decoder_alone: Option<BestRanks>,
 }
 
 /// The epoch that ranked the validation triples best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct BestRanks {
-    epoch: u32,
-    scores: LinkScores,
+pub(super) struct BestRanks {
+    pub(super) epoch: u32,
+    pub(super) scores: LinkScores,
 }
 
 /// The parameters after the epoch that ranked the validation triples best.
@@ -63,12 +66,19 @@ pub(super) struct Best {
 /// The encoder's parameters, or nodes' vectors.
 #[derive(Clone, Debug)]
 pub(super) enum BestNodes {
-    /// On rank 0.
-    Encoded(Option<State>),
+    /// Of one rank; as read, none: the encoder's own state has those of all ranks.
+    Encoded(Params),
     Embedded(Vec<f32>),
 }
 
 impl Best {
+    pub(super) fn ranks(&self) -> BestRanks {
+        BestRanks {
+            epoch: self.epoch,
+            scores: self.scores,
+        }
+    }
+
     /// Refuses parameters of other lengths than the model's.
     pub(super) fn check(&self, decoder: &Decoder, n_units: usize) -> Result<(), Error> {
         let (found, expected) = (self.relations.len(), decoder.relations.len());
@@ -81,34 +91,17 @@ impl Best {
 
     fn add_to(&self, tensors: &mut Tensors) -> Result<(), Error> {
         tensors.add_f32(BEST_RELATIONS, &self.relations)?;
-        match &self.nodes {
-            BestNodes::Embedded(units) => tensors.add_f32(BEST_UNITS, units)?,
-            BestNodes::Encoded(state) => {
-                for (name, values) in state.iter().flat_map(State::tensors) {
-                    tensors.add_f32(&format!("best.{name}"), values)?;
-                }
-            }
+        if let BestNodes::Embedded(units) = &self.nodes {
+            tensors.add_f32(BEST_UNITS, units)?;
         }
         Ok(())
     }
 
-    /// The best parameters in a checkpoint whose last ones are `encoder`.
-    fn read(
-        tensors: &Tensors<'_>,
-        config: &LinkConfig,
-        ranks: BestRanks,
-        encoder: &State,
-    ) -> Result<Best, Error> {
+    /// The best parameters in a checkpoint but those of an encoder.
+    fn read(tensors: &Tensors<'_>, config: &LinkConfig, ranks: BestRanks) -> Result<Best, Error> {
         let nodes = match config.encode {
             false => BestNodes::Embedded(tensors.f32s(BEST_UNITS)?),
-            true => {
-                let mut state = State::empty(ranks.epoch, encoder.lengths());
-                let names = encoder.lengths().into_iter().map(|(name, _)| name);
-                for (name, values) in names.zip(state.values()) {
-                    *values = tensors.f32s(&format!("best.{name}"))?;
-                }
-                BestNodes::Encoded(Some(state))
-            }
+            true => BestNodes::Encoded(Params::default()),
         };
         Ok(Best {
             epoch: ranks.epoch,
@@ -126,6 +119,7 @@ impl Run {
             data_hash: data_hash(data),
             known_hash: Some(known_hash(data)),
             best: None,
+            decoder_alone: None,
         }
     }
 
@@ -133,11 +127,10 @@ impl Run {
         mut self,
         state: &LinkState,
         best: Option<&Best>,
+        decoder_alone: Option<BestRanks>,
     ) -> Result<Checkpoint, Error> {
-        self.best = best.map(|best| BestRanks {
-            epoch: best.epoch,
-            scores: best.scores,
-        });
+        self.best = best.map(Best::ranks);
+        self.decoder_alone = decoder_alone;
         let mut checkpoint = Checkpoint::new(state.encoder.epochs_done.into());
         state.encoder.write(&mut checkpoint, &[])?;
         let mut tensors = Tensors::new();
@@ -176,6 +169,7 @@ pub(super) struct LinkState {
     /// Nodes' vectors and their two means, where nothing encodes.
     embeddings: Option<[Vec<f32>; 3]>,
     pub(super) best: Option<Best>,
+    pub(super) decoder_alone: Option<BestRanks>,
 }
 
 impl LinkState {
@@ -191,6 +185,7 @@ impl LinkState {
             decoder: tensors.map(Vec::clone),
             embeddings,
             best: None,
+            decoder_alone: None,
         }
     }
 
@@ -236,7 +231,7 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
     run.config.check()?;
     let encoder = match run.config.encode {
-        true => State::read(checkpoint, &run.config.encoder)?.0,
+        true => State::read(checkpoint, &run.config.encoder, run.best.is_some())?.0,
         false => State::empty(
             u32::try_from(checkpoint.step()).unwrap_or(u32::MAX),
             Vec::new(),
@@ -257,13 +252,14 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
     }
     let best = run
         .best
-        .map(|ranks| Best::read(&tensors, &run.config, ranks, &encoder))
+        .map(|ranks| Best::read(&tensors, &run.config, ranks))
         .transpose()?;
     let state = LinkState {
         encoder,
         decoder,
         embeddings,
         best,
+        decoder_alone: run.decoder_alone,
     };
     Ok((run, state))
 }

@@ -1,35 +1,34 @@
 //! Steps of training: batches of triples against sampled nodes, with and without an encoder, and
 //! questions against all nodes.
 
+use std::sync::Arc;
+
 use super::config::LinkConfig;
 use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale};
+use super::encoder::{Encoder, Messages};
 use super::kvsall::{KvsAll, Model, OwnGradients, StepScale};
 use super::questions::{Asked, Questions};
-use super::sampling;
+use super::sampling::{self, EdgeDraw};
 use super::trainer::{LinkTrainer, NodeVectors, layout_of};
 use crate::error::diverged;
 use crate::layer::optimiser::Rule;
 use crate::layer::values::squares;
+use crate::model::backward::StepRules;
 use crate::model::comm::RankComm;
-use crate::{Edge, Error};
-
-/// Training over all nodes: its questions, and the buffers of a step.
-pub(super) struct AllNodes {
-    pub(super) questions: Questions,
-    pub(super) pass: KvsAll,
-}
+use crate::{Config, Edge, Error};
 
 impl LinkTrainer<'_> {
     /// A pass over the training triples; the sum of their losses.
     pub(super) fn pass(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<f64, Error> {
-        if let Some(mut all_nodes) = self.all_nodes.take() {
-            let loss = self.pass_over_questions(&mut all_nodes, epoch, ranks);
-            self.all_nodes = Some(all_nodes);
+        let tables = Arc::clone(&self.tables);
+        if let (Some(mut pass), Some(questions)) = (self.all_nodes.take(), &tables.questions) {
+            let loss = self.pass_over_questions(&mut pass, questions, epoch, ranks);
+            self.all_nodes = Some(pass);
             return loss;
         }
         let train = self.data.train();
         let order = sampling::order(self.config.encoder.seed, epoch, train.len());
-        let batch = batch_size(self.config, train.len());
+        let batch = batch_size(self.config.batch, train.len());
         let first = u64::from(epoch) * order.len().div_ceil(batch) as u64;
         let mut loss = 0.0;
         for (step, batch) in (first..).zip(order.chunks(batch)) {
@@ -43,16 +42,19 @@ impl LinkTrainer<'_> {
     /// summed over triples.
     fn pass_over_questions(
         &mut self,
-        all_nodes: &mut AllNodes,
+        pass: &mut KvsAll,
+        questions: &Questions,
         epoch: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<f64, Error> {
-        let AllNodes { questions, pass } = all_nodes;
         let order = questions.order(self.config.encoder.seed, epoch);
-        let batch = batch_size(self.config, questions.len());
+        let EpochPlan {
+            batch,
+            first,
+            has_messages,
+        } = EpochPlan::new(self.config, epoch, questions.len());
         // The same for all steps: the mean over a batch of average questions.
         let scale = questions.len() as f32 / (batch as f32 * questions.n_ends() as f32);
-        let first = u64::from(epoch) * order.len().div_ceil(batch) as u64;
         let mut loss = 0.0;
         for (step, batch) in (first..).zip(order.chunks(batch)) {
             let asked: Vec<Asked<'_>> = batch.iter().map(|&idx| questions.get(idx)).collect();
@@ -65,6 +67,7 @@ impl LinkTrainer<'_> {
                     step,
                 },
                 n_steps: self.n_steps(step)?,
+                has_messages,
             };
             loss += self.step_over_all_nodes(pass, question_step, ranks)?;
         }
@@ -73,18 +76,50 @@ impl LinkTrainer<'_> {
 }
 
 /// One step over all nodes.
-struct QuestionStep<'a> {
-    asked: &'a [Asked<'a>],
-    scale: StepScale,
+pub(super) struct QuestionStep<'a> {
+    pub(super) asked: &'a [Asked<'a>],
+    pub(super) scale: StepScale,
     /// Steps with this one.
-    n_steps: u32,
+    pub(super) n_steps: u32,
+    /// True if an encoder's messages go.
+    pub(super) has_messages: bool,
 }
 
-/// Triples, or questions, of a step.
-fn batch_size(config: &LinkConfig, n: usize) -> usize {
-    match config.batch {
+/// Triples, or questions, of a step: at most so many, or 0 for all `n`.
+fn batch_size(most: u32, n: usize) -> usize {
+    match most {
         0 => n,
         batch => n.min(batch as usize),
+    }
+}
+
+/// The steps of an epoch over questions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct EpochPlan {
+    /// Questions of a step.
+    batch: usize,
+    /// The number of the first step, counted over all epochs.
+    first: u64,
+    /// True if an encoder's messages go.
+    has_messages: bool,
+}
+
+impl EpochPlan {
+    fn new(config: &LinkConfig, epoch: u32, n_questions: usize) -> EpochPlan {
+        let alone = batch_size(config.batch, n_questions);
+        let encoded = match config.encode {
+            true => batch_size(config.message_batch, n_questions),
+            false => alone,
+        };
+        let n_steps =
+            |n_epochs: u32, batch: usize| u64::from(n_epochs) * n_questions.div_ceil(batch) as u64;
+        let warm = epoch.min(config.warm_epochs);
+        let has_messages = config.encode && epoch >= config.warm_epochs;
+        EpochPlan {
+            batch: if has_messages { encoded } else { alone },
+            first: n_steps(warm, alone) + n_steps(epoch - warm, encoded),
+            has_messages,
+        }
     }
 }
 
@@ -97,19 +132,23 @@ impl LinkTrainer<'_> {
     }
 
     /// One batch of questions: scores of all nodes, gradients, step. The sum of its ends' losses.
-    fn step_over_all_nodes(
+    pub(super) fn step_over_all_nodes(
         &mut self,
         pass: &mut KvsAll,
         step: QuestionStep<'_>,
         ranks: &mut RankComm<'_>,
     ) -> Result<f64, Error> {
-        let NodeVectors::Embedded(embeddings) = &mut self.nodes else {
-            let message = "loss = k-vs-all: expected a loss of sampled nodes with an encoder";
-            return Err(Error::new(Error::Config, message));
-        };
+        if let NodeVectors::Encoded(encoder) = &mut self.nodes {
+            let draw = EdgeDraw {
+                seed: step.scale.seed,
+                step: step.scale.step,
+                dropout: self.config.edge_dropout,
+            };
+            step.encode(encoder, draw, self.data.train().len(), ranks)?;
+        }
         let model = Model {
             decoder: &self.decoder,
-            units: &embeddings.values,
+            units: self.units(),
         };
         let (loss, mut gradients) = pass.gradients(model, step.asked, step.scale, ranks)?;
         if !loss.is_finite() {
@@ -120,10 +159,40 @@ impl LinkTrainer<'_> {
             pass.add_n3(n3, model, step.asked, &mut gradients);
         }
         let OwnGradients { units, relations } = gradients;
-        let rule = Rule::new(&self.config.encoder, step.n_steps);
-        embeddings.step(rule, &units, ranks)?;
-        self.decoder.step(rule, relations, 1.0);
+        let rules = self.rules(step.n_steps);
+        match &mut self.nodes {
+            NodeVectors::Embedded(embeddings) => embeddings.step(rules.rows, &units, ranks)?,
+            NodeVectors::Encoded(_) if self.config.freeze_encoder => {}
+            NodeVectors::Encoded(encoder) => {
+                let all = pass.blocks.gather_rows(&units, self.decoder.width, ranks)?;
+                let QuestionStep {
+                    has_messages,
+                    n_steps,
+                    ..
+                } = step;
+                let gradients = encoder.gradients(&all, has_messages, n_steps, ranks)?;
+                encoder.step(rules, &gradients);
+            }
+        }
+        self.decoder.step(rules.rows, relations, 1.0);
         Ok(loss)
+    }
+
+    /// The rules of a step: the layers have their own rate where one is given.
+    fn rules(&self, n_steps: u32) -> StepRules {
+        let encoder = &self.config.encoder;
+        let rows = Rule::new(encoder, n_steps);
+        let layers = match self.config.layer_rate > 0.0 {
+            false => rows,
+            true => Rule::new(
+                &Config {
+                    rate: self.config.layer_rate,
+                    ..encoder.clone()
+                },
+                n_steps,
+            ),
+        };
+        StepRules { rows, layers }
     }
 
     /// One batch: messages, scores, gradients, step. The sum of its triples' losses.
@@ -138,8 +207,8 @@ impl LinkTrainer<'_> {
             let seed = self.config.encoder.seed;
             let kept = sampling::kept(seed, step, triples, self.config.edge_dropout);
             let graph = self.data.messages(&kept)?;
-            encoder.network.plans = layout_of(&graph, self.config)?.plans(0);
-            encoder.network.forward(ranks, Some(n_steps - 1))?;
+            let plans = layout_of(&graph, self.config, 1)?.plans(0);
+            encoder.encode(Messages::Planned(plans), Some(n_steps - 1), ranks)?;
         }
         let (loss, decoded) = self.decode(step, triples);
         if !loss.is_finite() {
@@ -149,31 +218,30 @@ impl LinkTrainer<'_> {
             mut units,
             relations,
         } = decoded;
-        let rule = Rule::new(&self.config.encoder, n_steps);
+        let rules = self.rules(n_steps);
         let clip = self.config.clip;
         let factor = match &mut self.nodes {
             NodeVectors::Encoded(_) if self.config.freeze_encoder => {
                 factor_of_clip(clip, squares(&relations))
             }
             NodeVectors::Encoded(encoder) => {
-                let network = &mut encoder.network;
-                let mut gradients = network.gradients(ranks, units, n_steps)?;
-                let squares = network.squares_of(&gradients) + squares(&relations);
+                let mut gradients = encoder.gradients(&units, true, n_steps, ranks)?;
+                let squares = encoder.network.squares_of(&gradients) + squares(&relations);
                 let factor = factor_of_clip(clip, squares);
                 if factor < 1.0 {
                     gradients.scale(factor);
                 }
-                network.step_along(rule, &gradients);
+                encoder.step(rules, &gradients);
                 factor
             }
             NodeVectors::Embedded(embeddings) => {
                 let factor = factor_of_clip(clip, squares(&units) + squares(&relations));
                 units.iter_mut().for_each(|gradient| *gradient *= factor);
-                embeddings.step(rule, &units, ranks)?;
+                embeddings.step(rules.rows, &units, ranks)?;
                 factor
             }
         };
-        self.decoder.step(rule, relations, factor);
+        self.decoder.step(rules.rows, relations, factor);
         Ok(loss)
     }
 
@@ -228,6 +296,25 @@ impl LinkTrainer<'_> {
         add_decay(l2, units, &mut gradients.units);
         add_decay(l2, &self.decoder.relations, &mut gradients.relations);
         (sum, gradients)
+    }
+}
+
+impl QuestionStep<'_> {
+    /// Makes the units that the step's questions are scored with: messages go along all triples but
+    /// those that are asked about, as at a test.
+    fn encode(
+        &self,
+        encoder: &mut Encoder<'_>,
+        draw: EdgeDraw,
+        n_triples: usize,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        if !self.has_messages {
+            return encoder.encode(Messages::None, None, ranks);
+        }
+        let asked = self.asked.iter().flat_map(|asked| asked.triples);
+        let is_kept = sampling::kept_edges(draw, n_triples, asked.copied());
+        encoder.encode(Messages::Along(&is_kept), Some(self.n_steps - 1), ranks)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The decoder, its gradients and the ranking against their definitions.
 
 mod all_nodes;
+mod encoder;
 mod training;
 
 use proptest::prelude::*;
@@ -31,7 +32,7 @@ fn edge(source: u32, relation: u32, target: u32) -> Edge {
 fn decoder(stream: &mut KeyedRng, n_relations: u32, width: usize) -> Decoder {
     let config = LinkConfig {
         width,
-        ..LinkConfig::with_encoder()
+        ..LinkConfig::paper()
     };
     let mut decoder = Decoder::new(&config, n_relations);
     decoder.relations = numbers(stream, n_relations as usize * width);
@@ -50,10 +51,7 @@ fn rank(
         units,
         known,
     };
-    let ranks = &mut RankComm {
-        comm,
-        deadline: Timeout::default(),
-    };
+    let ranks = &mut RankComm::new(comm, Timeout::default());
     model.rank(triples, ranks).unwrap()
 }
 
@@ -154,7 +152,7 @@ fn reciprocal_losses_are_those_of_the_definition() {
             width,
             decoder: kind,
             reciprocal: true,
-            ..LinkConfig::with_encoder()
+            ..LinkConfig::paper()
         };
         let mut decoder = Decoder::new(&config, 2);
         decoder.relations = numbers(&mut stream, 4 * width);

@@ -14,29 +14,31 @@ use super::config::{LinkConfig, LinkLoss};
 use super::data::{Known, LinkData};
 use super::decoder::Decoder;
 use super::embeddings::Embeddings;
+use super::encoder::{Encoder, Messages};
 use super::kvsall::{KvsAll, N_BLOCKS, NodeBlocks};
+use super::memory;
 use super::questions::Questions;
 use super::ranking::{LinkScores, RankedModel};
-use super::state::{self, Best, BestNodes, LinkState, Run};
-use super::step::AllNodes;
+use super::state::{self, Best, BestNodes, BestRanks, LinkState, Run};
 use crate::error::diverged;
-use crate::layer::plan::LayerPlan;
 use crate::layer::values::largest_magnitude;
 use crate::model::comm::RankComm;
-use crate::model::layout::{Extent, Layout, RankContext};
-use crate::model::network::Network;
+use crate::model::layout::{Extent, Layout};
 use crate::partition::Method;
 use crate::train::run::{self, RunFolder, Trainer};
 use crate::train::run_ranks;
 use crate::train::schedule::CheckpointSchedule;
-use crate::train::state::{State, gather, params_hash};
+use crate::train::state::{Params, State, gather, params_hash};
 use crate::{Edge, Error, RelationalGraph};
 
 /// The folder of a run that predicts links.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
-    /// Ranks that share a step, each a thread: up to 16 with the loss over all nodes, else 1.
+    /// Ranks that share a step, each a thread: up to 16 with the loss over all nodes, else 1; with
+    /// an encoder they share its messages too.
     pub n_ranks: u32,
+    /// The most bytes that the ranks may hold together; absent: what the machine has free.
+    pub memory: Option<u64>,
     /// The folder for checkpoints and metrics; absent: none are written.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -53,6 +55,7 @@ impl Default for LinkOptions {
     fn default() -> LinkOptions {
         LinkOptions {
             n_ranks: 1,
+            memory: None,
             folder: None,
             resume: false,
             checkpoint_epochs: 0,
@@ -88,6 +91,9 @@ pub struct LinkOutcome {
     pub best_epoch: u32,
     /// The ranks of the validation triples by these parameters, where there are any.
     pub valid: Option<LinkScores>,
+    /// The best ranks of the validation triples before an encoder's layers joined: of the decoder
+    /// alone.
+    pub decoder_valid: Option<LinkScores>,
     /// The ranks of the test triples, where there are any.
     pub test: Option<LinkScores>,
     /// A hash of all parameters: equal hashes are equal models.
@@ -95,14 +101,18 @@ pub struct LinkOutcome {
     /// Bytes of parameters, moments, plans and activations; without the triples and the buffers of
     /// a step.
     pub n_bytes: u64,
+    /// Bytes that all ranks were predicted to hold at the fullest moment, triples and buffers among
+    /// them.
+    pub predicted_bytes: u64,
 }
 
 /// Trains an encoder and a decoder that predict links, and ranks those of the validation and the
 /// test set.
 ///
-/// A step takes a batch of the training triples, sends messages along those that are not dropped,
-/// in both directions, and scores each against corrupted ones. Rankings send messages along all
-/// training triples. With a folder, writes `metrics.jsonl` (a [`LinkReport`] a line), the same
+/// With sampled losses a step takes a batch of the training triples, sends messages along those that
+/// are not dropped, in both directions, and scores each against corrupted ones. With the loss over
+/// all nodes it takes a batch of questions, and sends messages along the triples that are not asked
+/// about. Rankings send messages along all training triples. With a folder, writes `metrics.jsonl` (a [`LinkReport`] a line), the same
 /// values for TensorBoard, and checkpoints. When resuming, only the encoder's epochs are taken from
 /// `config`.
 ///
@@ -142,15 +152,36 @@ pub fn train_links(
 ) -> Result<LinkOutcome, Error> {
     config.check()?;
     check_ranks(config, options.n_ranks)?;
-    let begun = state::begin(data, config, options)?;
-    check_ranks(&begun.config, options.n_ranks)?;
+    let opened = match options.resume {
+        true => Some(state::begin(data, config, options)?),
+        false => None,
+    };
+    let config = opened
+        .as_ref()
+        .map_or(config, |begun| &begun.config)
+        .clone();
+    check_ranks(&config, options.n_ranks)?;
+    let graph = message_graph(data, &config)?;
+    let layout = graph
+        .as_ref()
+        .map(|graph| layout_of(graph, &config, options.n_ranks));
+    let layout = layout.transpose()?;
+    let predicted_bytes = memory::check(data, &config, layout.as_ref(), options)?;
+    // The folder comes last: a refused run leaves none behind.
+    let begun = match opened {
+        Some(begun) => begun,
+        None => state::begin(data, &config, options)?,
+    };
     let folder = Mutex::new(begun.folder);
     let progress = Mutex::new(progress);
     let job = LinkJob {
         data,
-        config: &begun.config,
+        config: &config,
         options,
         state: begun.state.as_ref(),
+        layout: layout.as_ref(),
+        tables: Arc::new(Tables::new(data, &config)),
+        predicted_bytes,
     };
     let results = run_ranks(options.n_ranks, |comm| {
         let is_first = comm.rank() == 0;
@@ -190,6 +221,27 @@ struct LinkJob<'a> {
     config: &'a LinkConfig,
     options: &'a LinkOptions,
     state: Option<&'a LinkState>,
+    /// That of the encoder's messages.
+    layout: Option<&'a Layout<'a>>,
+    tables: Arc<Tables>,
+    predicted_bytes: u64,
+}
+
+/// What all ranks read alike: the ends that are known, and with the loss over all nodes the
+/// questions.
+pub(super) struct Tables {
+    known: Known,
+    pub(super) questions: Option<Questions>,
+}
+
+impl Tables {
+    fn new(data: &LinkData, config: &LinkConfig) -> Tables {
+        let is_over_all = config.loss == LinkLoss::KvsAll;
+        Tables {
+            known: Known::new(data.all()),
+            questions: is_over_all.then(|| Questions::of(data.train(), data.n_relations())),
+        }
+    }
 }
 
 impl LinkJob<'_> {
@@ -201,14 +253,9 @@ impl LinkJob<'_> {
         progress: &mut dyn FnMut(&LinkReport),
     ) -> Result<LinkOutcome, Error> {
         let LinkJob { data, config, .. } = *self;
-        let ranks = &mut RankComm {
-            comm,
-            deadline: Timeout::default(),
-        };
-        let graph = message_graph(data, config)?;
-        let layout = graph.as_ref().map(|graph| layout_of(graph, config));
-        let layout = layout.transpose()?;
-        let mut trainer = LinkTrainer::new(data, config, layout.as_ref(), ranks)?;
+        let ranks = &mut RankComm::new(comm, Timeout::default());
+        let tables = Arc::clone(&self.tables);
+        let mut trainer = LinkTrainer::with_tables(data, config, self.layout, tables, ranks)?;
         let begin = match self.state {
             None => 0,
             Some(state) => trainer.load(state, ranks)?,
@@ -234,9 +281,11 @@ impl LinkJob<'_> {
                 Some(valid) => Some(valid),
                 None => trainer.rank(data.valid(), ranks)?,
             },
+            decoder_valid: trainer.decoder_alone.map(|best| best.scores),
             test: trainer.rank(data.test(), ranks)?,
             params_hash: trainer.params_hash(ranks)?,
             n_bytes: trainer.n_bytes(),
+            predicted_bytes: self.predicted_bytes,
             config: config.clone(),
             reports,
         })
@@ -259,17 +308,13 @@ pub(super) fn message_graph(
 pub(super) fn layout_of<'g>(
     graph: &'g RelationalGraph,
     config: &LinkConfig,
+    n_ranks: u32,
 ) -> Result<Layout<'g>, Error> {
-    let extent = Extent {
-        max_blocks: 1,
-        ..Extent::new(
-            &config.encoder,
-            config.width as u32,
-            graph,
-            1,
-            Method::Source,
-        )
-    };
+    let n_units = config.width as u32;
+    let mut extent = Extent::new(&config.encoder, n_units, graph, n_ranks, Method::Source);
+    if config.loss != LinkLoss::KvsAll {
+        extent.max_blocks = 1; // One rank has them all.
+    }
     Layout::new(graph, true, None, extent)
 }
 
@@ -279,11 +324,13 @@ pub(super) struct LinkTrainer<'a> {
     pub(super) config: &'a LinkConfig,
     pub(super) nodes: NodeVectors<'a>,
     pub(super) decoder: Decoder,
-    pub(super) known: Known,
+    pub(super) tables: Arc<Tables>,
     /// With the loss over all nodes.
-    pub(super) all_nodes: Option<AllNodes>,
+    pub(super) all_nodes: Option<KvsAll>,
     /// The best parameters, where training waits for better ones.
     best: Option<Best>,
+    /// The best ranks before the encoder's layers joined.
+    pub(super) decoder_alone: Option<BestRanks>,
     pub(super) epochs_done: u32,
 }
 
@@ -293,12 +340,6 @@ pub(super) enum NodeVectors<'a> {
     Embedded(Embeddings),
 }
 
-/// An R-GCN, and its messages along all training triples.
-pub(super) struct Encoder<'a> {
-    pub(super) network: Network<'a>,
-    whole: Vec<Arc<LayerPlan>>,
-}
-
 impl Trainer for LinkTrainer<'_> {
     type Report = LinkReport;
 
@@ -306,6 +347,10 @@ impl Trainer for LinkTrainer<'_> {
     /// due.
     fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<LinkReport, Error> {
         let timer = Timer::wall();
+        if self.config.warm_epochs > 0 && epoch == self.config.warm_epochs {
+            self.take_best(ranks)?;
+            self.decoder_alone = self.best.as_ref().map(Best::ranks);
+        }
         let loss = self.pass(epoch, ranks)?;
         let epoch_ms = timer.elapsed_s() * 1e3;
         self.check_finite(ranks)?;
@@ -314,7 +359,7 @@ impl Trainer for LinkTrainer<'_> {
             false => None,
         };
         self.epochs_done = epoch + 1;
-        self.keep_best(valid, ranks)?;
+        self.keep_best(valid);
         Ok(LinkReport {
             step: u64::from(epoch) + 1,
             loss: loss / self.data.train().len() as f64,
@@ -349,7 +394,13 @@ impl Trainer for LinkTrainer<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        let waited = |best: &Best| self.epochs_done - best.epoch >= self.config.patience;
+        let LinkConfig {
+            patience,
+            warm_epochs,
+            ..
+        } = *self.config;
+        let since = |best: &Best| best.epoch.max(warm_epochs);
+        let waited = |best: &Best| self.epochs_done.saturating_sub(since(best)) >= patience;
         self.best.as_ref().is_some_and(waited)
     }
 
@@ -358,7 +409,7 @@ impl Trainer for LinkTrainer<'_> {
         epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error> {
-        let (encoder, embeddings) = match &mut self.nodes {
+        let (mut encoder, embeddings) = match &mut self.nodes {
             NodeVectors::Encoded(encoder) => {
                 (gather(&mut encoder.network, epochs_done, ranks)?, None)
             }
@@ -367,12 +418,18 @@ impl Trainer for LinkTrainer<'_> {
                 (Some(state), Some(embeddings.gather(ranks)?))
             }
         };
+        if let (NodeVectors::Encoded(own), Some(best)) = (&mut self.nodes, &self.best)
+            && let BestNodes::Encoded(params) = &best.nodes
+        {
+            params.gather_into(&mut own.network, encoder.as_mut(), ranks)?;
+        }
         let Some(encoder) = encoder.filter(|_| ranks.comm.rank() == 0) else {
             return Ok(None);
         };
         let run = Run::new(self.data, self.config);
         let state = LinkState::new(encoder, &self.decoder, embeddings);
-        run.checkpoint(&state, self.best.as_ref()).map(Some)
+        run.checkpoint(&state, self.best.as_ref(), self.decoder_alone)
+            .map(Some)
     }
 }
 
@@ -384,21 +441,25 @@ impl<'a> LinkTrainer<'a> {
         layout: Option<&'a Layout<'a>>,
         ranks: &RankComm<'_>,
     ) -> Result<LinkTrainer<'a>, Error> {
+        let tables = Arc::new(Tables::new(data, config));
+        LinkTrainer::with_tables(data, config, layout, tables, ranks)
+    }
+
+    /// The same with tables that are there already.
+    fn with_tables(
+        data: &'a LinkData,
+        config: &'a LinkConfig,
+        layout: Option<&'a Layout<'a>>,
+        tables: Arc<Tables>,
+        ranks: &RankComm<'_>,
+    ) -> Result<LinkTrainer<'a>, Error> {
         let comm = &ranks.comm;
         let blocks = NodeBlocks::new(data.n_nodes(), comm.rank(), comm.size());
         let nodes = match layout {
             None => NodeVectors::Embedded(Embeddings::new(config, data.n_nodes(), blocks)),
             Some(layout) => {
-                let network = Network::new(RankContext {
-                    config: &config.encoder,
-                    layout,
-                    rank: 0,
-                    n_classes: config.width as u32,
-                })?;
-                NodeVectors::Encoded(Box::new(Encoder {
-                    whole: network.plans.clone(),
-                    network,
-                }))
+                let encoder = Encoder::new(config, layout, comm.rank() as usize)?;
+                NodeVectors::Encoded(Box::new(encoder))
             }
         };
         let is_over_all = config.loss == LinkLoss::KvsAll;
@@ -407,13 +468,11 @@ impl<'a> LinkTrainer<'a> {
             config,
             decoder: Decoder::new(config, data.n_relations()),
             nodes,
-            all_nodes: is_over_all.then(|| AllNodes {
-                questions: Questions::of(data.train(), data.n_relations()),
-                pass: KvsAll::new(blocks),
-            }),
+            all_nodes: is_over_all.then(|| KvsAll::new(blocks)),
             best: None,
+            decoder_alone: None,
             epochs_done: 0,
-            known: Known::new(data.all()),
+            tables,
         })
     }
 
@@ -431,6 +490,11 @@ impl<'a> LinkTrainer<'a> {
             NodeVectors::Embedded(embeddings) => state.load_embeddings(embeddings)?,
         }
         self.best.clone_from(&state.best);
+        if let (NodeVectors::Encoded(encoder), Some(best)) = (&mut self.nodes, &mut self.best) {
+            let params = state.encoder.best(&mut encoder.network, ranks)?;
+            best.nodes = BestNodes::Encoded(params.unwrap_or_default());
+        }
+        self.decoder_alone = state.decoder_alone;
         self.epochs_done = state.encoder.epochs_done;
         Ok(self.epochs_done)
     }
@@ -440,11 +504,14 @@ impl<'a> LinkTrainer<'a> {
         let Some(best) = &self.best else {
             return Ok(());
         };
-        best.check(&self.decoder, self.units().len())?;
+        best.check(
+            &self.decoder,
+            self.data.n_nodes() as usize * self.decoder.width,
+        )?;
         self.decoder.relations.clone_from(&best.relations);
         match (&mut self.nodes, &best.nodes) {
-            (NodeVectors::Encoded(encoder), BestNodes::Encoded(Some(state))) => {
-                state.load(&mut encoder.network, ranks)?;
+            (NodeVectors::Encoded(encoder), BestNodes::Encoded(params)) => {
+                params.restore(&mut encoder.network);
             }
             (NodeVectors::Embedded(embeddings), BestNodes::Embedded(units)) => {
                 embeddings.values.clone_from(units);
@@ -457,23 +524,19 @@ impl<'a> LinkTrainer<'a> {
     /// The vectors of nodes that the decoder reads.
     pub(super) fn units(&self) -> &[f32] {
         match &self.nodes {
-            NodeVectors::Encoded(encoder) => encoder.network.logits(),
+            NodeVectors::Encoded(encoder) => &encoder.units,
             NodeVectors::Embedded(embeddings) => &embeddings.values,
         }
     }
 
     /// Keeps the parameters of the best ranks, where training waits for better ones.
-    fn keep_best(
-        &mut self,
-        valid: Option<LinkScores>,
-        ranks: &mut RankComm<'_>,
-    ) -> Result<(), Error> {
+    fn keep_best(&mut self, valid: Option<LinkScores>) {
         let Some(scores) = valid.filter(|_| self.config.patience > 0) else {
-            return Ok(());
+            return;
         };
         let is_better = |best: &Best| scores.filtered.mrr > best.scores.filtered.mrr;
         if !self.best.as_ref().is_none_or(is_better) {
-            return Ok(());
+            return;
         }
         let epoch = self.epochs_done;
         self.best = Some(Best {
@@ -482,12 +545,11 @@ impl<'a> LinkTrainer<'a> {
             relations: self.decoder.relations.clone(),
             nodes: match &mut self.nodes {
                 NodeVectors::Encoded(encoder) => {
-                    BestNodes::Encoded(gather(&mut encoder.network, epoch, ranks)?)
+                    BestNodes::Encoded(Params::of(&mut encoder.network))
                 }
                 NodeVectors::Embedded(embeddings) => BestNodes::Embedded(embeddings.values.clone()),
             },
         });
-        Ok(())
     }
 
     /// True if the validation triples are ranked after so many epochs.
@@ -510,7 +572,7 @@ impl<'a> LinkTrainer<'a> {
         let model = RankedModel {
             decoder: &self.decoder,
             units: self.units(),
-            known: &self.known,
+            known: &self.tables.known,
         };
         model.rank(triples, ranks).map(Some)
     }
@@ -518,12 +580,14 @@ impl<'a> LinkTrainer<'a> {
     /// The units of all nodes from all training triples.
     pub(super) fn encode_whole(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
         match &mut self.nodes {
-            NodeVectors::Encoded(encoder) => {
-                encoder.network.plans = encoder.whole.clone();
-                encoder.network.forward(ranks, None)
-            }
+            NodeVectors::Encoded(encoder) => encoder.encode(Messages::All, None, ranks),
             NodeVectors::Embedded(_) => Ok(()),
         }
+    }
+
+    /// The ends that are known to be true.
+    pub(super) fn known(&self) -> &Known {
+        &self.tables.known
     }
 
     fn params_hash(&mut self, ranks: &mut RankComm<'_>) -> Result<u64, Error> {

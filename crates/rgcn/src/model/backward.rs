@@ -18,6 +18,13 @@ use crate::layer::optimiser::Rule;
 use crate::layer::pass::{Pass, Updates};
 use crate::layer::values::squares;
 
+/// The rules of a step: of the input's rows, and of the layers' parameters.
+#[derive(Clone, Copy)]
+pub(crate) struct StepRules {
+    pub(crate) rows: Rule,
+    pub(crate) layers: Rule,
+}
+
 impl Network<'_> {
     /// Takes step `step` along the gradient of the logits of this rank's nodes.
     pub(crate) fn backward(
@@ -223,17 +230,17 @@ impl Network<'_> {
             return Ok(());
         }
         let (of_relations, of_bias) = sum.split_at_mut(reduced_len);
-        let RankComm { comm, deadline } = ranks;
         if let Some(coefficients) = &self.layers[layer].coefficients {
             let rows = SparseRows {
                 values: &partials.rows,
                 row_len: coefficients.reduced_row(),
                 places: &partials.relations,
             };
-            comm.exact_sum_rows(rows, of_relations, *deadline)?;
+            ranks.timed(|comm, deadline| comm.exact_sum_rows(rows, of_relations, deadline))?;
         }
         if !of_bias.is_empty() {
-            comm.exact_sum(&partials.bias, of_bias, *deadline)?;
+            let bias = &partials.bias;
+            ranks.timed(|comm, deadline| comm.exact_sum(bias, of_bias, deadline))?;
         }
         match &mut self.collected {
             Some(collected) => collected.shared[layer] = sum,
@@ -272,15 +279,16 @@ impl Network<'_> {
         Ok(self.collected.take().unwrap_or_default())
     }
 
-    /// Steps all parameters along gradients.
-    pub(crate) fn step_along(&mut self, rule: Rule, gradients: &Gradients) {
+    /// Steps the input's rows and the layers along gradients, each by its rule.
+    pub(crate) fn step_along(&mut self, rules: StepRules, gradients: &Gradients) {
+        let StepRules { rows, layers } = rules;
         if !gradients.rows.is_empty() {
-            let rule = rule.with_decay(self.decay_of(0));
+            let rule = rows.with_decay(self.decay_of(0));
             self.input.step(&gradients.rows, rule);
         }
         for (layer, sum) in gradients.shared.iter().enumerate() {
             if !sum.is_empty() {
-                self.step_layer(layer, rule.with_decay(self.decay_of(layer)), sum);
+                self.step_layer(layer, layers.with_decay(self.decay_of(layer)), sum);
             }
         }
     }

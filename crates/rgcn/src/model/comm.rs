@@ -1,6 +1,7 @@
 //! A rank's way to the others.
 
 use shardgraph_collectives::{Comm, Op, Reduction, Timeout};
+use shardgraph_device::Timer;
 
 use crate::Error;
 
@@ -8,11 +9,32 @@ use crate::Error;
 pub(crate) struct RankComm<'a> {
     pub(crate) comm: &'a mut Comm,
     pub(crate) deadline: Timeout,
+    /// Seconds in operations with other ranks, waits for them among these.
+    pub(crate) exchange_s: f64,
 }
 
-impl RankComm<'_> {
+impl<'a> RankComm<'a> {
+    pub(crate) fn new(comm: &'a mut Comm, deadline: Timeout) -> RankComm<'a> {
+        RankComm {
+            comm,
+            deadline,
+            exchange_s: 0.0,
+        }
+    }
+
     pub(crate) fn run(&mut self, op: Op<'_>) -> Result<(), Error> {
-        Ok(self.comm.run(op, self.deadline)?)
+        self.timed(|comm, deadline| Ok(comm.run(op, deadline)?))
+    }
+
+    /// Runs operations with other ranks, whose time counts as exchange.
+    pub(crate) fn timed<R>(&mut self, run: impl FnOnce(&mut Comm, Timeout) -> R) -> R {
+        if self.are_alone() {
+            return run(self.comm, self.deadline);
+        }
+        let timer = Timer::wall();
+        let result = run(self.comm, self.deadline);
+        self.exchange_s += timer.elapsed_s();
+        result
     }
 
     /// The greatest of a number over all ranks.

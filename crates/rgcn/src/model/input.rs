@@ -12,6 +12,7 @@ use crate::layer::plan::LayerPlan;
 use crate::layer::shape::TileShape;
 use crate::layer::sums::Sums;
 use crate::layer::values::largest_magnitude;
+use crate::{Error, Features};
 
 /// The table that the first layer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,10 @@ pub(crate) struct InputRows {
 
 impl InputRows {
     /// Those of a rank before the first step.
-    pub(crate) fn new(context: RankContext<'_>, plan: &LayerPlan) -> InputRows {
+    ///
+    /// # Errors
+    /// Where features on disk cannot be read.
+    pub(crate) fn new(context: RankContext<'_>, plan: &LayerPlan) -> Result<InputRows, Error> {
         let RankContext {
             config,
             layout,
@@ -92,24 +96,81 @@ impl InputRows {
                     InputTable::ByPair => plan.relations[row],
                 };
                 let key = RowKey { node, relation };
-                input.begin_row(context, key, &mut rows[row * len..][..len]);
+                input.begin_row(context, key, &mut rows[row * len..][..len])?;
             }
         }
         input.rows = rows;
         input.largest = largest_magnitude(&input.rows);
         let n_learnt = if input.is_fixed { 0 } else { input.rows.len() };
         input.moments = Moments::new(config.optimiser, n_learnt);
-        input
+        Ok(input)
+    }
+
+    /// The rows of some nodes, from these of all nodes, or where they are fixed from the features.
+    ///
+    /// # Errors
+    /// Where features on disk cannot be read.
+    pub(crate) fn gathered(
+        &self,
+        nodes: &[u32],
+        features: Option<&Features>,
+    ) -> Result<InputRows, Error> {
+        let len = self.row_len();
+        let part = |values: &[f32]| -> Vec<f32> {
+            let rows = nodes.iter().filter(|_| !values.is_empty());
+            rows.flat_map(|&node| &values[node as usize * len..][..len])
+                .copied()
+                .collect()
+        };
+        let rows = match features.filter(|_| self.is_fixed) {
+            None => part(&self.rows),
+            Some(features) => {
+                let mut rows = vec![0.0; nodes.len() * len];
+                for (&node, row) in nodes.iter().zip(rows.chunks_exact_mut(len)) {
+                    features.copy_row(node, row)?;
+                }
+                rows
+            }
+        };
+        Ok(InputRows {
+            largest: largest_magnitude(&rows),
+            rows,
+            moments: Moments {
+                first: part(&self.moments.first),
+                second: part(&self.moments.second),
+            },
+            ..*self
+        })
+    }
+
+    /// Takes the rows of some nodes back, which [`InputRows::gathered`] gave.
+    pub(crate) fn scatter(&mut self, nodes: &[u32], part: &InputRows) {
+        let len = self.row_len();
+        let arrays = [
+            (&mut self.rows, &part.rows),
+            (&mut self.moments.first, &part.moments.first),
+            (&mut self.moments.second, &part.moments.second),
+        ];
+        for (all, part) in arrays.into_iter().filter(|_| !part.is_fixed) {
+            for (&node, row) in nodes.iter().zip(part.chunks_exact(len)) {
+                all[node as usize * len..][..len].copy_from_slice(row);
+            }
+        }
+        self.largest = self.largest.max(part.largest);
     }
 
     /// Fills a row before the first step: of one-hot input as for a matrix of nodes by outputs, of
     /// an embedding as for a square one.
-    fn begin_row(&self, context: RankContext<'_>, key: RowKey, row: &mut [f32]) {
+    fn begin_row(
+        &self,
+        context: RankContext<'_>,
+        key: RowKey,
+        row: &mut [f32],
+    ) -> Result<(), Error> {
         let RankContext { config, layout, .. } = context;
         let RowKey { node, relation } = key;
         if let (true, Some(features)) = (config.features, layout.graph.features()) {
-            row.copy_from_slice(features.row(node));
-            return;
+            return features.copy_row(node, row);
         }
         let shape = self.shape;
         let sides = match self.table {
@@ -123,6 +184,7 @@ impl InputRows {
         };
         let mut stream = KeyedRng::new(config.seed, purpose, key);
         glorot(&mut stream, sides, &mut row[..shape.len()]);
+        Ok(())
     }
 
     /// Steps all rows along a gradient of their length.

@@ -36,6 +36,7 @@ pub(crate) struct Layout<'a> {
     pub(crate) n_idle_ranks: usize,
     /// The counts of [`Layout::counts`], once they were asked for.
     pub(crate) counts: OnceLock<Vec<Vec<LayerCounts>>>,
+    normaliser: Normaliser,
     normalisers: Arc<Vec<f32>>,
     by_source: Arc<Csr>,
 }
@@ -134,7 +135,8 @@ impl<'a> Layout<'a> {
             materialises: false,
             n_idle_ranks: 0,
             counts: OnceLock::new(),
-            normalisers: Arc::new(normalisers(graph, extent.normaliser)),
+            normaliser: extent.normaliser,
+            normalisers: Arc::new(normalisers(graph, extent.normaliser, |_| true)),
             by_source: Arc::new(by_source),
         };
         layout.find_sets(outputs, extent.n_layers);
@@ -331,6 +333,17 @@ impl<'a> Layout<'a> {
         (0..self.n_layers()).map(first).collect()
     }
 
+    /// The plans of a rank's own sources where some edges alone carry messages; their weights are
+    /// those of a graph that has no others.
+    pub(crate) fn plans_along(&self, rank: usize, is_kept: &[bool]) -> Vec<Arc<LayerPlan>> {
+        let weights = normalisers(self.graph, self.normaliser, |edge| is_kept[edge]);
+        let layout = Layout {
+            normalisers: Arc::new(weights),
+            ..self.clone()
+        };
+        layout.plans(rank)
+    }
+
     /// The plans of a rank's own sources, layer by layer.
     pub(crate) fn plans(&self, rank: usize) -> Vec<Arc<LayerPlan>> {
         let mut plans: Vec<Arc<LayerPlan>> = Vec::new();
@@ -380,7 +393,7 @@ impl<'a> Layout<'a> {
                 let weight = self.normalisers[edge as usize];
                 let edge = self.graph.edge(edge as usize);
                 let target = place_of[edge.target as usize];
-                if target != NodeSet::NONE {
+                if target != NodeSet::NONE && weight > 0.0 {
                     messages.push(Message {
                         relation: edge.relation,
                         target,

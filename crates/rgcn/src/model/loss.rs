@@ -184,10 +184,7 @@ mod tests {
         let targets = targets.weighted(weights, &labels, 3);
         let logits: Vec<f32> = (0..12).map(|i| (i * 5 % 7) as f32 / 3.0).collect();
         let mut comm = Comm::solo();
-        let mut ranks = RankComm {
-            comm: &mut comm,
-            deadline: Timeout::default(),
-        };
+        let mut ranks = RankComm::new(&mut comm, Timeout::default());
         let mut gradient = vec![7.0; 12];
         let scores = targets
             .score(&logits, 3, Some(&mut gradient), &mut ranks)

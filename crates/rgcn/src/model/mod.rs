@@ -9,7 +9,7 @@
 //! [`exchange`] hands rows and gradients around where messages are dealt by pair, [`tiled`] takes
 //! the sources in tiles, [`held`] counts the bytes that are there.
 
-mod backward;
+pub(crate) mod backward;
 pub(crate) mod blocks;
 pub(crate) mod budget;
 pub(crate) mod bytes;
@@ -24,6 +24,7 @@ pub(crate) mod loss;
 pub(crate) mod messages;
 #[cfg(test)]
 pub(crate) mod naive;
+pub(crate) mod neighbourhood;
 pub(crate) mod network;
 pub(crate) mod nodes;
 pub(crate) mod normaliser;

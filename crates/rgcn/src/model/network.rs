@@ -112,12 +112,12 @@ impl<'a> Network<'a> {
         let layers = relations
             .enumerate()
             .map(|(layer, relations)| Layer::new(config, layer, relations, layout.n_relations()));
-        let input = InputRows::new(context, &plans[0]);
+        let input = InputRows::new(context, &plans[0])?;
         Network::assemble(context, plans, layers.collect(), input)
     }
 
     /// A network of these parts, with nothing computed yet.
-    fn assemble(
+    pub(crate) fn assemble(
         context: RankContext<'a>,
         plans: Vec<Arc<LayerPlan>>,
         layers: Vec<Layer>,
@@ -169,7 +169,7 @@ impl<'a> Network<'a> {
             n_classes: self.layers.last().map_or(0, |layer| layer.width as u32),
         };
         let plans = layout.plans(self.rank);
-        let mut input = InputRows::new(context, &plans[0]);
+        let mut input = InputRows::new(context, &plans[0])?;
         if !input.is_fixed {
             self.copy_rows(layout, &plans[0], &mut input, n_steps);
         }

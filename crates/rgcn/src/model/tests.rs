@@ -75,10 +75,7 @@ fn network_of<'a>(
 
 fn alone<R>(body: impl FnOnce(&mut RankComm<'_>) -> Result<R, Error>) -> R {
     let mut comm = Comm::solo();
-    let mut ranks = RankComm {
-        comm: &mut comm,
-        deadline: Timeout::default(),
-    };
+    let mut ranks = RankComm::new(&mut comm, Timeout::default());
     body(&mut ranks).unwrap()
 }
 
@@ -353,7 +350,7 @@ proptest! {
         let normaliser = Normaliser::Relation;
         let extent = Extent { n_layers: 2, n_ranks, max_blocks: 256, normaliser, method: Method::Source, model };
         let layout = Layout::new(&graph, true, Some(&outputs), extent).unwrap();
-        let weights = super::normaliser::normalisers(&graph, Normaliser::Relation);
+        let weights = super::normaliser::normalisers(&graph, Normaliser::Relation, |_| true);
         for layer in 0..2 {
             let (read, made) = (&layout.sets[layer], &layout.sets[layer + 1]);
             let mut expected: Vec<(u32, u32, u32, u32)> = graph.edges().zip(&weights)
@@ -435,10 +432,7 @@ fn made_in_parts(
     let layout = Layout::new(graph, config.self_loop, None, extent).unwrap();
     let ranks = threads::run(n_ranks, |mut comm| {
         let rank = comm.rank() as usize;
-        let mut ranks = RankComm {
-            comm: &mut comm,
-            deadline: Timeout::default(),
-        };
+        let mut ranks = RankComm::new(&mut comm, Timeout::default());
         let mut network = network_of(config, &layout, rank, 3).unwrap();
         network.forward(&mut ranks, Some(0)).unwrap();
         network.activations

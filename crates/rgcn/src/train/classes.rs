@@ -6,13 +6,18 @@ use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
 
+use super::batches;
 use super::evaluation::{held_out, labelled};
 use super::folder::{Run, Saved};
 use super::memory::{self, DeviceMemory, Here};
+use super::model::{Model, Start};
 use super::run::{self, RunFolder, Trainer};
 use super::schedule::CheckpointSchedule;
-use super::state::{State, gather, params_hash};
-use super::{EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, RunOptions};
+use super::state::{State, params_hash};
+use super::{
+    EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, RankTime, RunOptions,
+    ValidScores,
+};
 use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
@@ -56,6 +61,10 @@ pub(super) fn check(
     config.check()?;
     config.check_features(graph)?;
     labels.check_nodes(graph)?;
+    if config.patience > 0 && labels.valid().is_empty() {
+        let expected = "0 without nodes to validate on";
+        return Err(Error::config("patience", config.patience, expected));
+    }
     check_classes(labels, config)
 }
 
@@ -69,18 +78,23 @@ pub(super) struct Job<'a> {
     evaluated: Option<Layout<'a>>,
     /// Training labels in the order of the nodes.
     train: Vec<(u32, u32)>,
+    /// With patience, the labels to validate on in the order of the nodes.
+    valid: Vec<(u32, u32)>,
+    /// The nodes of both, whose outputs training makes.
+    outputs: Vec<u32>,
 }
 
-/// The layout of a run that learns from the nodes `train`.
+/// The layout of a run that makes the outputs of some nodes.
 fn layout_of<'a>(
     graph: &'a RelationalGraph,
     config: &Config,
-    train: &[u32],
+    outputs: &[u32],
     extent: Extent,
 ) -> Result<Layout<'a>, Error> {
     let outputs = match config.mode {
-        Mode::Full => None,
-        Mode::Pruned => Some(train),
+        // Batches have the rows of all nodes.
+        Mode::Pruned if config.batch == 0 => Some(outputs),
+        Mode::Full | Mode::Pruned => None,
     };
     Layout::new(graph, config.self_loop, outputs, extent)
 }
@@ -101,9 +115,14 @@ impl<'a> Job<'a> {
     ) -> Result<Job<'a>, Error> {
         let mut train = labels.train().to_vec();
         train.sort_unstable();
+        let valid = labels.valid().iter().filter(|_| config.patience > 0);
+        let mut valid: Vec<(u32, u32)> = valid.copied().collect();
+        valid.sort_unstable();
+        let mut outputs = [nodes_of(&train), nodes_of(&valid)].concat();
+        outputs.sort_unstable();
         let n_classes = labels.n_classes();
         let extent = Extent::new(config, n_classes, graph, options.n_ranks, options.partition);
-        let mut layout = layout_of(graph, config, &nodes_of(&train), extent)?;
+        let mut layout = layout_of(graph, config, &outputs, extent)?;
         if config.features && options.budget_per_device.is_some() {
             let message =
                 "budget_per_device: features are not taken in tiles: leave the budget out";
@@ -125,14 +144,16 @@ impl<'a> Job<'a> {
             layout,
             evaluated,
             train,
+            valid,
+            outputs,
         })
     }
 
-    /// One rank's run, from the beginning or a state.
+    /// One rank's run.
     pub(super) fn run(
         &self,
         comm: &mut Comm,
-        state: Option<impl Borrow<State>>,
+        start: Start<impl Borrow<State>>,
         folder: Option<&mut RunFolder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
@@ -142,48 +163,41 @@ impl<'a> Job<'a> {
             checkpoint_s,
             ..
         } = *self.options;
-        let ranks = &mut RankComm { comm, deadline };
-        let context = RankContext {
-            config: self.config,
-            layout: &self.layout,
-            rank: ranks.comm.rank() as usize,
-            n_classes: self.labels.n_classes(),
-        };
-        let mut trainer = ClassTrainer {
-            job: self,
-            network: Network::new(context)?,
-            targets: targets(&self.layout, context.rank, &self.train).weighted(
-                self.config.class_weights,
-                &self.train,
-                context.n_classes,
-            ),
-        };
-        let begin = match state {
-            None => 0,
-            Some(state) => state.borrow().load(&mut trainer.network, ranks)?,
-        };
+        let ranks = &mut RankComm::new(comm, deadline);
+        let mut trainer = ClassTrainer::new(self, ranks)?;
+        let begin = trainer.model.load(start, ranks)?;
         let schedule = CheckpointSchedule::new(self.config.epochs, checkpoint_epochs, checkpoint_s);
-        let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
-        let mut network = trainer.network;
+        let timer = Timer::wall();
+        ranks.exchange_s = 0.0;
+        let reports = match trainer.is_stopped() {
+            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
+            true => Vec::new(),
+        };
+        let times = gather_times(timer.elapsed_s(), ranks)?;
+        let best_epoch = trainer.model.take_best();
+        let mut network = trainer.model.network;
         let params_hash = params_hash(&mut network, ranks)?;
         let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
         let devices = DeviceMemory::of(&network, reports.len()).gather(ranks)?;
-        let evaluation = self.evaluate(network, ranks)?;
+        let evaluation = self.evaluate(network, best_epoch, ranks)?;
         Ok(Outcome {
             config: self.config.clone(),
             reports,
+            best_epoch,
             evaluation,
             params_hash,
             bytes_per_rank,
+            times,
             devices,
             n_idle_ranks: self.layout.n_idle_ranks,
         })
     }
 
-    /// The predictions of the trained model for all labelled nodes, and their scores.
+    /// The predictions of the model after so many steps for all labelled nodes, and their scores.
     fn evaluate(
         &self,
         mut network: Network<'_>,
+        n_steps: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Evaluation, Error> {
         let nodes = labelled(self.labels);
@@ -193,7 +207,7 @@ impl<'a> Job<'a> {
         };
         let learnt = nodes_of(&self.train);
         let of_learnt = classes(&mut network, &learnt, ranks)?;
-        let mut wider = network.for_outputs(layout, self.config.epochs)?;
+        let mut wider = network.for_outputs(layout, n_steps)?;
         drop(network);
         let held_out = held_out(self.labels);
         let of_held_out = classes(&mut wider, &held_out, ranks)?;
@@ -205,20 +219,80 @@ impl<'a> Job<'a> {
     }
 }
 
-/// One rank's model and the labels that it learns from.
+/// The seconds of all ranks' epochs, on each of them.
+fn gather_times(epochs_s: f64, ranks: &mut RankComm<'_>) -> Result<Vec<RankTime>, Error> {
+    let own = [epochs_s.to_bits(), ranks.exchange_s.to_bits()];
+    let all = ranks.gather(&own)?;
+    let of_rank = |words: &[u64]| RankTime {
+        epochs_seconds: f64::from_bits(words[0]),
+        exchange_seconds: f64::from_bits(words[1]),
+    };
+    Ok(all.chunks_exact(own.len()).map(of_rank).collect())
+}
+
+/// One rank's model, the labels that it learns from and those that say when training ends.
 struct ClassTrainer<'a> {
     job: &'a Job<'a>,
-    network: Network<'a>,
+    model: Model<'a>,
     targets: Targets,
+    /// With patience.
+    valid: Option<Targets>,
+}
+
+impl<'a> ClassTrainer<'a> {
+    /// A rank's part before the first step.
+    fn new(job: &'a Job<'a>, ranks: &RankComm<'_>) -> Result<ClassTrainer<'a>, Error> {
+        let context = RankContext {
+            config: job.config,
+            layout: &job.layout,
+            rank: ranks.comm.rank() as usize,
+            n_classes: job.labels.n_classes(),
+        };
+        let of_labels = |labels: &[(u32, u32)]| {
+            let targets = targets(&job.layout, context.rank, labels);
+            targets.weighted(job.config.class_weights, &job.train, context.n_classes)
+        };
+        Ok(ClassTrainer {
+            job,
+            model: Model::new(Network::new(context)?),
+            targets: of_labels(&job.train),
+            valid: (!job.valid.is_empty()).then(|| of_labels(&job.valid)),
+        })
+    }
+
+    /// The scores of the nodes to validate on by the parameters of now, which are kept where they
+    /// are the best; none without patience.
+    fn validate(&mut self, ranks: &mut RankComm<'_>) -> Result<Option<ValidScores>, Error> {
+        let Some(valid) = &self.valid else {
+            return Ok(None);
+        };
+        let network = &mut self.model.network;
+        network.forward(ranks, None)?;
+        let n_classes = self.job.labels.n_classes() as usize;
+        let found = valid.score(network.logits(), n_classes, None, ranks)?;
+        let scores = ValidScores {
+            accuracy: share_of_right(&found.predicted, &self.job.valid),
+            loss: found.loss,
+        };
+        self.model.keep_best(scores);
+        Ok(Some(scores))
+    }
+}
+
+/// The share of predictions that are the classes of labels.
+pub(super) fn share_of_right(predicted: &[u32], labels: &[(u32, u32)]) -> f64 {
+    let pairs = predicted.iter().zip(labels);
+    let n_right = pairs.filter(|(predicted, (_, class))| *predicted == class);
+    n_right.count() as f64 / labels.len().max(1) as f64
 }
 
 impl Trainer for ClassTrainer<'_> {
     type Report = EpochReport;
 
-    /// Forward, loss, backward, step.
+    /// Forward, loss, backward, step; then the nodes to validate on.
     fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<EpochReport, Error> {
         let timer = Timer::wall();
-        let network = &mut self.network;
+        let network = &mut self.model.network;
         network.forward(ranks, Some(epoch))?;
         let logits = network.logits();
         let mut gradient = vec![0.0; logits.len()];
@@ -231,46 +305,38 @@ impl Trainer for ClassTrainer<'_> {
         }
         let forward_ms = timer.elapsed_s() * 1e3;
         network.backward(ranks, gradient, epoch + 1)?;
-        let train = &self.job.train;
-        let predictions = scores.predicted.iter().zip(train);
-        let is_right = |(predicted, (_, class)): &(&u32, &(u32, u32))| *predicted == class;
-        let n_right = predictions.filter(is_right).count();
+        let epoch_ms = timer.elapsed_s() * 1e3;
+        self.model.epochs_done = epoch + 1;
         Ok(EpochReport {
             step: u64::from(epoch) + 1,
             loss: scores.loss,
-            train_accuracy: n_right as f64 / train.len() as f64,
+            train_accuracy: share_of_right(&scores.predicted, &self.job.train),
+            valid: self.validate(ranks)?,
             forward_ms,
-            backward_ms: timer.elapsed_s() * 1e3 - forward_ms,
+            backward_ms: epoch_ms - forward_ms,
         })
     }
 
     fn scalars(report: &EpochReport) -> Vec<(&'static str, f32)> {
-        vec![
-            ("train/loss", report.loss as f32),
-            ("train/accuracy", report.train_accuracy as f32),
-        ]
+        report.scalars()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.model.has_waited(self.job.config.patience)
     }
 
     fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
-        self.network.check_finite(ranks)
+        self.model.network.check_finite(ranks)
     }
 
     fn checkpoint(
         &mut self,
-        epochs_done: u32,
+        _epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error> {
-        let Some(state) = gather(&mut self.network, epochs_done, ranks)? else {
-            return Ok(None);
-        };
         let job = self.job;
-        let run = Run::new(
-            job.layout.graph,
-            job.labels,
-            job.config,
-            &job.options.class_names,
-        );
-        run.checkpoint(&state, &nodes_of(&job.train)).map(Some)
+        let run = Run::new(job.layout.graph, job.labels, job.config, job.options);
+        self.model.checkpoint(run, &job.outputs, ranks)
     }
 }
 
@@ -320,6 +386,11 @@ pub(super) fn probabilities(
     let mut wanted = nodes.to_vec();
     wanted.sort_unstable();
     wanted.dedup();
+    if saved.config.batch > 0 {
+        let mut comm = Comm::solo();
+        let ranks = &mut RankComm::new(&mut comm, deadline);
+        return batches::probabilities(graph, saved, nodes, ranks);
+    }
     let predicted = with_network(graph, saved, &wanted, deadline, |network| {
         let unlabelled: Vec<(u32, u32)> = wanted.iter().map(|&node| (node, 0)).collect();
         let targets = targets(network.layout, network.rank, &unlabelled);
@@ -373,21 +444,27 @@ fn with_network<R>(
     let (config, n_classes) = (&saved.config, saved.n_classes);
     config.check_features(graph)?;
     let extent = Extent::new(config, n_classes, graph, 1, Method::Source);
-    let layout = layout_of(graph, config, &saved.train_nodes, extent)?;
-    let wider = layout.with_outputs(Some(wanted));
-    let mut comm = Comm::solo();
-    let ranks = &mut RankComm {
-        comm: &mut comm,
-        deadline,
-    };
-    let mut network = Network::new(RankContext {
+    let context = |layout| RankContext {
         config,
-        layout: &layout,
+        layout,
         rank: 0,
         n_classes,
-    })?;
-    saved.state.load(&mut network, ranks)?;
-    let mut network = network.for_outputs(&wider, saved.state.epochs_done)?;
+    };
+    let mut comm = Comm::solo();
+    let ranks = &mut RankComm::new(&mut comm, deadline);
+    if config.features {
+        // There are no rows but those of this graph, which need not be that of the training.
+        let layout = Layout::new(graph, config.self_loop, Some(wanted), extent)?;
+        let mut network = Network::new(context(&layout))?;
+        saved.load(&mut network, ranks)?;
+        network.forward(ranks, None)?;
+        return Ok(body(&network));
+    }
+    let layout = layout_of(graph, config, &saved.outputs, extent)?;
+    let wider = layout.with_outputs(Some(wanted));
+    let mut network = Network::new(context(&layout))?;
+    saved.load(&mut network, ranks)?;
+    let mut network = network.for_outputs(&wider, saved.params_epoch())?;
     network.forward(ranks, None)?;
     Ok(body(&network))
 }

@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use shardgraph_job::Checkpoint;
 use shardgraph_storage::hash_numbers;
 
-use super::RunOptions;
 use super::run::{RunFolder, check_epochs, newest, refuse};
 use super::state::State;
+use super::{RunOptions, ValidScores};
+use crate::model::comm::RankComm;
+use crate::model::network::Network;
 use crate::{Config, Error, Features, Labels, RelationalGraph};
 
 /// The files of a checkpoint.
@@ -22,10 +24,26 @@ pub(super) struct Run {
     config: Config,
     n_classes: u32,
     class_names: Vec<String>,
+    /// Names of the graph's relations, without inverse ones; may be empty.
+    #[serde(default)]
+    relation_names: Vec<String>,
+    /// Relations of the graph, inverse ones too.
+    #[serde(default)]
+    n_relations: u32,
     /// [`graph_hash`] of the run's graph.
     graph_hash: u64,
     /// [`labels_hash`] of the run's training labels.
     labels_hash: u64,
+    /// The best epoch until now, whose parameters are kept beside the last ones.
+    #[serde(default)]
+    best: Option<BestEpoch>,
+}
+
+/// The epoch whose validation scores were the best.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct BestEpoch {
+    pub(super) epoch: u32,
+    pub(super) scores: ValidScores,
 }
 
 impl Run {
@@ -33,25 +51,29 @@ impl Run {
         graph: &RelationalGraph,
         labels: &Labels,
         config: &Config,
-        class_names: &[String],
+        options: &RunOptions,
     ) -> Run {
         Run {
             config: config.clone(),
             n_classes: labels.n_classes(),
-            class_names: class_names.to_vec(),
+            class_names: options.class_names.clone(),
+            relation_names: options.relation_names.clone(),
+            n_relations: graph.n_relations(),
             graph_hash: graph_hash(graph),
-            labels_hash: labels_hash(labels),
+            labels_hash: labels_hash(labels, config),
+            best: None,
         }
     }
 
-    /// The checkpoint of a state, with the nodes to learn from in ascending order.
-    pub(super) fn checkpoint(
-        &self,
-        state: &State,
-        train_nodes: &[u32],
-    ) -> Result<Checkpoint, Error> {
+    /// The same with the best epoch until now.
+    pub(super) fn with_best(self, best: Option<BestEpoch>) -> Run {
+        Run { best, ..self }
+    }
+
+    /// The checkpoint of a state, with the nodes whose outputs training makes in ascending order.
+    pub(super) fn checkpoint(&self, state: &State, outputs: &[u32]) -> Result<Checkpoint, Error> {
         let mut checkpoint = Checkpoint::new(state.epochs_done.into());
-        state.write(&mut checkpoint, train_nodes)?;
+        state.write(&mut checkpoint, outputs)?;
         checkpoint.add_json(RUN, SCHEMA_VERSION, self)?;
         Ok(checkpoint)
     }
@@ -61,9 +83,32 @@ impl Run {
 pub(super) struct Saved {
     pub(super) config: Config,
     pub(super) state: State,
-    pub(super) train_nodes: Vec<u32>,
+    pub(super) best: Option<BestEpoch>,
+    /// The nodes whose outputs training made.
+    pub(super) outputs: Vec<u32>,
     pub(super) n_classes: u32,
     pub(super) class_names: Vec<String>,
+    pub(super) relation_names: Vec<String>,
+}
+
+impl Saved {
+    /// Gives a network the best parameters where they are kept, else the last ones.
+    pub(super) fn load(
+        &self,
+        network: &mut Network<'_>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        self.state.load(network, ranks)?;
+        if let Some(best) = self.state.best(network, ranks)? {
+            best.restore(network);
+        }
+        Ok(())
+    }
+
+    /// The epochs after which the model had its parameters.
+    pub(super) fn params_epoch(&self) -> u32 {
+        self.best.map_or(self.state.epochs_done, |best| best.epoch)
+    }
 }
 
 /// The start of a run: the settings that hold, the folder if one is wanted, and the state to go on
@@ -72,6 +117,7 @@ pub(super) struct Begun {
     pub(super) config: Config,
     pub(super) folder: Option<RunFolder>,
     pub(super) state: Option<State>,
+    pub(super) best: Option<BestEpoch>,
 }
 
 /// The hash of a graph's sizes and edges in their order.
@@ -79,16 +125,23 @@ pub(super) fn graph_hash(graph: &RelationalGraph) -> u64 {
     let (sources, relations, targets) = graph.columns();
     let sizes = [graph.n_nodes(), graph.n_relations()];
     let words = sizes.iter().chain(sources).chain(relations).chain(targets);
-    let features = graph.features().map_or(&[][..], Features::values);
-    let features = features.iter().map(|x| x.to_bits());
-    hash_numbers(words.copied().chain(features))
+    let features = graph.features().map(Features::hash);
+    let halves = features
+        .into_iter()
+        .flat_map(|hash| [(hash >> 32) as u32, hash as u32]);
+    hash_numbers(words.copied().chain(halves))
 }
 
-/// The hash of the training labels in the order of their nodes.
-fn labels_hash(labels: &Labels) -> u64 {
-    let mut train = labels.train().to_vec();
-    train.sort_unstable();
-    let words = train.iter().flat_map(|&(node, class)| [node, class]);
+/// The hash of the labels that decide what is learnt, in the order of their nodes: those to learn
+/// from, and with patience those to validate on.
+fn labels_hash(labels: &Labels, config: &Config) -> u64 {
+    let valid = labels.valid().iter().filter(|_| config.patience > 0);
+    let sets = [labels.train().to_vec(), valid.copied().collect()];
+    let sorted = sets.into_iter().flat_map(|mut set| {
+        set.sort_unstable();
+        set
+    });
+    let words = sorted.flat_map(|(node, class)| [node, class]);
     hash_numbers([labels.n_classes()].into_iter().chain(words))
 }
 
@@ -107,6 +160,7 @@ pub(super) fn begin(
             config: config.clone(),
             folder: None,
             state: None,
+            best: None,
         });
     };
     // Before the folder exists: a refused run leaves none behind.
@@ -114,12 +168,12 @@ pub(super) fn begin(
     labels.check_nodes(graph)?;
     let (folder, checkpoint) = RunFolder::open(path, options.resume, FILES)?;
     let mut config = config.clone();
-    let mut state = None;
+    let (mut state, mut best) = (None, None);
     if let Some(checkpoint) = checkpoint {
         let (run, saved) = read(&checkpoint)?;
         check_graph(&run, graph, path)?;
-        if run.labels_hash != labels_hash(labels) {
-            let what = "training labels that are not the run's: expected those it began with";
+        if run.labels_hash != labels_hash(labels, &run.config) {
+            let what = "labels that are not the run's: expected those it began with";
             return Err(refuse(path, what));
         }
         check_epochs(path, saved.state.epochs_done, config.epochs)?;
@@ -128,11 +182,13 @@ pub(super) fn begin(
             ..run.config
         };
         state = Some(saved.state);
+        best = saved.best;
     }
     Ok(Begun {
         config,
         folder: Some(folder),
         state,
+        best,
     })
 }
 
@@ -145,7 +201,10 @@ pub(super) fn newest_model(path: &Path) -> Result<Saved, Error> {
 /// The newest model of a folder, for this graph.
 pub(super) fn saved(graph: &RelationalGraph, path: &Path) -> Result<Saved, Error> {
     let (run, saved) = read(&newest(path, FILES, "a run's folder")?)?;
-    check_graph(&run, graph, path)?;
+    match run.config.features {
+        true => check_relations(&run, graph, path)?,
+        false => check_graph(&run, graph, path)?,
+    }
     Ok(saved)
 }
 
@@ -153,8 +212,20 @@ fn check_graph(run: &Run, graph: &RelationalGraph, path: &Path) -> Result<(), Er
     match run.graph_hash == graph_hash(graph) {
         true => Ok(()),
         false => {
-            let what = "a run on another graph: expected the same file, read in the same way";
+            let what = "a run on another graph: expected the same file, read in the same way; models with --features alone know nodes that training did not have";
             Err(refuse(path, what))
+        }
+    }
+}
+
+/// Refuses graphs of other relations than those whose weights were learnt; nodes may be others.
+fn check_relations(run: &Run, graph: &RelationalGraph, path: &Path) -> Result<(), Error> {
+    let (found, expected) = (graph.n_relations(), run.n_relations);
+    match found == expected {
+        true => Ok(()),
+        false => {
+            let what = format!("a graph of {found} relations: expected the {expected} of the run");
+            Err(refuse(path, &what))
         }
     }
 }
@@ -162,13 +233,15 @@ fn check_graph(run: &Run, graph: &RelationalGraph, path: &Path) -> Result<(), Er
 fn read(checkpoint: &Checkpoint) -> Result<(Run, Saved), Error> {
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
     run.config.check()?;
-    let (state, train_nodes) = State::read(checkpoint, &run.config)?;
+    let (state, outputs) = State::read(checkpoint, &run.config, run.best.is_some())?;
     let saved = Saved {
         config: run.config.clone(),
         state,
-        train_nodes,
+        best: run.best,
+        outputs,
         n_classes: run.n_classes,
         class_names: run.class_names.clone(),
+        relation_names: run.relation_names.clone(),
     };
     Ok((run, saved))
 }

@@ -1,10 +1,12 @@
 //! Training on P ranks, evaluation of what was learnt, and the classes of nodes.
 
+mod batches;
 mod classes;
 mod evaluation;
 mod execution;
 pub(crate) mod folder;
 mod memory;
+mod model;
 mod processes;
 pub(crate) mod run;
 pub(crate) mod schedule;
@@ -12,6 +14,7 @@ pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -30,6 +33,7 @@ use crate::{Config, Error, Labels, RelationalGraph};
 use classes::Job;
 use folder::Begun;
 use memory::Here;
+use model::Start;
 use run::RunFolder;
 
 /// The ranks, memory and folder of a run; with exact sums nothing here changes a bit of what it
@@ -61,6 +65,8 @@ pub struct RunOptions {
     pub deadline: Timeout,
     /// The names of the classes, which the folder keeps; may be empty.
     pub class_names: Vec<String>,
+    /// The names of the relations without inverse ones, which the folder keeps; may be empty.
+    pub relation_names: Vec<String>,
 }
 
 impl Default for RunOptions {
@@ -77,6 +83,7 @@ impl Default for RunOptions {
             checkpoint_s: None,
             deadline: Timeout::default(),
             class_names: Vec::new(),
+            relation_names: Vec::new(),
         }
     }
 }
@@ -90,6 +97,9 @@ pub struct EpochReport {
     pub loss: f64,
     /// The share of the training nodes whose class was the likeliest.
     pub train_accuracy: f64,
+    /// Of the nodes to validate on after the step, where they say when training ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid: Option<ValidScores>,
     /// Milliseconds of the messages forward and the loss.
     #[serde(skip)]
     pub forward_ms: f64,
@@ -98,7 +108,50 @@ pub struct EpochReport {
     pub backward_ms: f64,
 }
 
+/// Scores of the nodes to validate on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValidScores {
+    /// The share whose class was the likeliest.
+    pub accuracy: f64,
+    /// The mean cross entropy, by the weights of the training's classes.
+    pub loss: f64,
+}
+
+impl ValidScores {
+    /// True if these are better: more are right, or as many at a lower loss.
+    #[must_use]
+    pub fn is_better_than(&self, other: &ValidScores) -> bool {
+        match self.accuracy.total_cmp(&other.accuracy) {
+            Ordering::Equal => self.loss < other.loss,
+            order => order == Ordering::Greater,
+        }
+    }
+}
+
+/// The time of a rank in the epochs of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RankTime {
+    /// Seconds of all epochs.
+    pub epochs_seconds: f64,
+    /// Of these the seconds in exchanges with other ranks, waits for them among these: ranks with
+    /// less work than others have more.
+    pub exchange_seconds: f64,
+}
+
 impl EpochReport {
+    /// The values for TensorBoard.
+    fn scalars(&self) -> Vec<(&'static str, f32)> {
+        let mut scalars = vec![
+            ("train/loss", self.loss as f32),
+            ("train/accuracy", self.train_accuracy as f32),
+        ];
+        if let Some(valid) = &self.valid {
+            scalars.push(("eval/accuracy", valid.accuracy as f32));
+            scalars.push(("eval/loss", valid.loss as f32));
+        }
+        scalars
+    }
+
     /// Milliseconds of the whole epoch.
     #[must_use]
     pub fn epoch_ms(&self) -> f64 {
@@ -113,12 +166,16 @@ pub struct Outcome {
     pub config: Config,
     /// The epochs that this call ran (after a resume: not those before).
     pub reports: Vec<EpochReport>,
+    /// The epoch whose parameters the model has: with patience the best one, else the last.
+    pub best_epoch: u32,
     /// The scores of the labelled nodes.
     pub evaluation: Evaluation,
     /// A hash of all parameters in use: equal hashes are equal models.
     pub params_hash: u64,
     /// Bytes of parameters, plans, activations and sums that each rank held.
     pub bytes_per_rank: Vec<u64>,
+    /// The time of each rank in this call's epochs.
+    pub times: Vec<RankTime>,
     /// The memory of each rank's device.
     pub devices: Vec<DeviceMemory>,
     /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
@@ -167,6 +224,11 @@ pub fn train(
     if !options.resume {
         // Before there is a folder: a refused run leaves none behind.
         classes::check(graph, labels, config)?;
+        if config.batch > 0 {
+            batches::check(config, options)?;
+            let begun = folder::begin(graph, labels, config, options)?;
+            return batches::train(graph, labels, begun, options, progress);
+        }
         let job = Job::new(graph, labels, config, options, Here::All)?;
         let begun = folder::begin(graph, labels, config, options)?;
         return run_threads(&job, begun, options.n_ranks, progress);
@@ -174,6 +236,10 @@ pub fn train(
     let begun = folder::begin(graph, labels, config, options)?;
     let config = begun.config.clone();
     classes::check(graph, labels, &config)?;
+    if config.batch > 0 {
+        batches::check(&config, options)?;
+        return batches::train(graph, labels, begun, options, progress);
+    }
     let job = Job::new(graph, labels, &config, options, Here::All)?;
     run_threads(&job, begun, options.n_ranks, progress)
 }
@@ -185,7 +251,12 @@ fn run_threads(
     n_ranks: u32,
     progress: &mut (dyn FnMut(&EpochReport) + Send),
 ) -> Result<Outcome, Error> {
-    let Begun { folder, state, .. } = begun;
+    let Begun {
+        folder,
+        state,
+        best,
+        ..
+    } = begun;
     let folder = Mutex::new(folder);
     let progress = Mutex::new(progress);
     let results = run_ranks(n_ranks, |comm| {
@@ -194,7 +265,11 @@ fn run_threads(
             true => folder.lock().ok().and_then(|mut folder| folder.take()),
             false => None,
         };
-        job.run(comm, state.as_ref(), folder.as_mut(), &mut |report| {
+        let begin = Start {
+            state: state.as_ref(),
+            best,
+        };
+        job.run(comm, begin, folder.as_mut(), &mut |report| {
             if is_first && let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
@@ -204,7 +279,9 @@ fn run_threads(
     first.ok_or_else(|| Error::new(Error::Rank, "no rank came back"))
 }
 
-/// The likeliest class of each of some nodes by the model in a run's folder.
+/// The likeliest class of each of some nodes by the model in a run's folder. A model with
+/// [`Config::features`] takes any graph of the run's relations, with nodes that training did not
+/// have.
 ///
 /// # Errors
 /// When the folder has no whole checkpoint, the graph is not the run's, or a node is not in it.
@@ -269,14 +346,22 @@ pub fn class_names(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(folder::newest_model(folder)?.class_names)
 }
 
-/// The settings of a run's folder, with the epochs that are done.
+/// The names of a run's relations, without inverse ones; empty where it was given none.
+///
+/// # Errors
+/// When the folder has no whole checkpoint.
+pub fn relation_names(folder: &Path) -> Result<Vec<String>, Error> {
+    Ok(folder::newest_model(folder)?.relation_names)
+}
+
+/// The settings of a run's folder, with the epochs that its parameters had.
 ///
 /// # Errors
 /// When the folder has no whole checkpoint.
 pub fn run_config(folder: &Path) -> Result<Config, Error> {
     let saved = folder::newest_model(folder)?;
     Ok(Config {
-        epochs: saved.state.epochs_done,
+        epochs: saved.params_epoch(),
         ..saved.config
     })
 }

@@ -7,8 +7,9 @@ use shardgraph_error::Class;
 use shardgraph_storage::hash;
 
 use super::classes::{self, Job};
-use super::folder::{self, Begun};
+use super::folder::{self, Begun, BestEpoch};
 use super::memory::Here;
+use super::model::Start;
 use super::state::State;
 use super::{EpochReport, Outcome, RunOptions};
 use crate::model::comm::RankComm;
@@ -19,6 +20,7 @@ use crate::{Config, Error, Labels, RelationalGraph};
 struct BegunRun {
     config: Config,
     epochs_done: Option<u32>,
+    best: Option<BestEpoch>,
     /// Name and length of each tensor.
     tensors: Vec<(String, usize)>,
 }
@@ -56,10 +58,7 @@ pub fn train_as_rank(
         ..options.clone()
     };
     classes::check_ranks(options.n_ranks)?;
-    let ranks = &mut RankComm {
-        comm,
-        deadline: options.deadline,
-    };
+    let ranks = &mut RankComm::new(comm, options.deadline);
     check_same(ranks, fingerprint(graph, labels, config, &options))?;
     let given = Given {
         graph,
@@ -108,6 +107,10 @@ impl<'a> Given<'a> {
         'a: 'j,
     {
         let here = Here::One(ranks.comm.rank() as usize);
+        if config.batch > 0 {
+            let expected = "0 for ranks that are processes: a step is one rank's";
+            return Err(Error::config("batch", config.batch, expected));
+        }
         let job = classes::check(self.graph, self.labels, config)
             .and_then(|()| Job::new(self.graph, self.labels, config, self.options, here));
         agree(job, ranks)
@@ -139,7 +142,10 @@ fn run_job(
     let is_first = ranks.comm.rank() == 0;
     job.run(
         ranks.comm,
-        begun.state,
+        Start {
+            state: begun.state,
+            best: begun.best,
+        },
         begun.folder.as_mut(),
         &mut |report| {
             if is_first {
@@ -205,6 +211,7 @@ fn send(ranks: &mut RankComm<'_>, begun: &mut Begun) -> Result<(), Error> {
     let run = BegunRun {
         config: begun.config.clone(),
         epochs_done: begun.state.as_ref().map(|state| state.epochs_done),
+        best: begun.best,
         tensors: begun.state.iter().flat_map(State::lengths).collect(),
     };
     let mut text = serde_json::to_vec(&run)
@@ -234,6 +241,7 @@ fn receive(ranks: &mut RankComm<'_>) -> Result<Begun, Error> {
         config: run.config,
         folder: None,
         state,
+        best: run.best,
     })
 }
 

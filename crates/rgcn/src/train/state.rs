@@ -21,13 +21,19 @@ pub(crate) struct State {
 }
 
 const TENSORS: &str = "state.safetensors";
-/// The number of the tensors that ranks share out: rows and their two means.
-const N_SHARED_OUT: usize = 3;
+/// The name of the input's rows.
+const INPUT: &str = "input.rows";
+/// Tensors of a parameter: itself and its two means.
+const N_OF_PARAMETER: usize = 3;
+/// Before the names of parameters that were kept because they were the best.
+const BEST: &str = "best.";
 
 /// A tensor of a network, and its name in files.
 struct Tensor<'n> {
     name: String,
     values: &'n mut Vec<f32>,
+    /// True where ranks share the numbers out, false where all have them alike.
+    is_shared_out: bool,
 }
 
 /// Adds parameters and their two means.
@@ -37,6 +43,7 @@ fn push<'n>(
     params: &'n mut Vec<f32>,
     moments: &'n mut Moments,
 ) {
+    let is_shared_out = name == INPUT;
     let stem = name.strip_suffix(".rows").unwrap_or(name);
     let means = [
         (".first", &mut moments.first),
@@ -45,22 +52,21 @@ fn push<'n>(
     tensors.push(Tensor {
         name: name.to_owned(),
         values: params,
+        is_shared_out,
     });
     tensors.extend(means.map(|(suffix, values)| Tensor {
         name: format!("{stem}{suffix}"),
         values,
+        is_shared_out,
     }));
 }
 
-/// The tensors of a network, in the order of [`State`].
+/// The tensors of a network, in the order of [`State`]; given features are none.
 fn tensors<'n>(network: &'n mut Network<'_>) -> Vec<Tensor<'n>> {
     let (input, mut tensors) = (&mut network.input, Vec::new());
-    push(
-        &mut tensors,
-        "input.rows",
-        &mut input.rows,
-        &mut input.moments,
-    );
+    if !input.is_fixed {
+        push(&mut tensors, INPUT, &mut input.rows, &mut input.moments);
+    }
     for (idx, layer) in network.layers.iter_mut().enumerate() {
         if let Some(relations) = &mut layer.coefficients {
             let name = format!("layer{idx}.relations");
@@ -96,12 +102,12 @@ pub(crate) fn gather(
 ) -> Result<Option<State>, Error> {
     let is_first = ranks.comm.rank() == 0;
     let mut gathered = Vec::new();
-    for (idx, Tensor { name, values }) in tensors(network).into_iter().enumerate() {
-        let whole = match idx < N_SHARED_OUT {
-            true => gather_rows(values, ranks)?,
-            false => values.clone(),
+    for tensor in tensors(network) {
+        let whole = match tensor.is_shared_out {
+            true => gather_rows(tensor.values, ranks)?,
+            false => tensor.values.clone(),
         };
-        gathered.push((name, whole));
+        gathered.push((tensor.name, whole));
     }
     Ok(is_first.then_some(State {
         epochs_done,
@@ -129,6 +135,49 @@ fn gather_rows(values: &[f32], ranks: &mut RankComm<'_>) -> Result<Vec<f32>, Err
     Ok(whole)
 }
 
+/// One rank's parameters without the optimiser's means, as they were after some epoch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Params(Vec<Vec<f32>>);
+
+impl Params {
+    /// Those that a network has now.
+    pub(crate) fn of(network: &mut Network<'_>) -> Params {
+        let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
+        Params(params.map(|tensor| tensor.values.clone()).collect())
+    }
+
+    /// Gives them back to a network of the same layout.
+    pub(crate) fn restore(&self, network: &mut Network<'_>) {
+        let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
+        for (tensor, kept) in params.zip(&self.0) {
+            tensor.values.clone_from(kept);
+        }
+        network.input.largest = largest_magnitude(&network.input.rows);
+    }
+
+    /// Adds them as the best ones to a state, which rank 0 has; all ranks give their rows.
+    pub(crate) fn gather_into(
+        &self,
+        network: &mut Network<'_>,
+        state: Option<&mut State>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
+        let mut best = Vec::new();
+        for (tensor, kept) in params.zip(&self.0) {
+            let whole = match tensor.is_shared_out {
+                true => gather_rows(kept, ranks)?,
+                false => kept.clone(),
+            };
+            best.push((format!("{BEST}{}", tensor.name), whole));
+        }
+        if let Some(state) = state {
+            state.tensors.extend(best);
+        }
+        Ok(())
+    }
+}
+
 /// A hash of all parameters, the same on all ranks and for every number of them: of the hashes of
 /// the blocks' rows, then of the rest.
 pub(crate) fn params_hash(
@@ -144,8 +193,9 @@ pub(crate) fn params_hash(
         recv: (&mut all).into(),
         counts: &counts,
     })?;
-    let shared = tensors(network).into_iter().skip(N_SHARED_OUT);
-    all.extend(shared.map(|tensor| hash_of(tensor.values)));
+    let tensors = tensors(network).into_iter();
+    let alike = tensors.filter(|tensor| !tensor.is_shared_out);
+    all.extend(alike.map(|tensor| hash_of(tensor.values)));
     Ok(hash_numbers(all))
 }
 
@@ -164,6 +214,7 @@ impl State {
     }
 
     /// The names and numbers of all tensors.
+    #[cfg(test)]
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &[f32])> {
         let tensors = self.tensors.iter();
         tensors.map(|(name, values)| (name.as_str(), values.as_slice()))
@@ -191,38 +242,65 @@ impl State {
         network: &mut Network<'_>,
         ranks: &mut RankComm<'_>,
     ) -> Result<u32, Error> {
-        let rank = ranks.comm.rank() as usize;
-        for (idx, Tensor { name, values: own }) in tensors(network).into_iter().enumerate() {
-            let (begin, expected) = match idx < N_SHARED_OUT {
-                false => (0, own.len()),
-                true => {
-                    let counts = counts_of_ranks(own.len(), ranks)?;
-                    (counts[..rank].iter().sum(), counts.iter().sum())
-                }
-            };
-            let found = self.tensors.iter().find(|(other, _)| *other == name);
-            let values = found.map_or(&[][..], |(_, values)| values);
-            if values.len() != expected {
-                let n = values.len();
-                let message =
-                    format!("checkpoint: tensor {name} has {n} numbers, expected {expected}");
-                return Err(Error::new(Error::Checkpoint, message));
-            }
-            let n_own = own.len();
-            own.copy_from_slice(&values[begin..][..n_own]);
+        for tensor in tensors(network) {
+            let part = self.own_part(&tensor.name, &tensor, ranks)?;
+            tensor.values.copy_from_slice(part);
         }
         network.input.largest = largest_magnitude(&network.input.rows);
         Ok(self.epochs_done)
     }
 
-    /// Adds the tensors and the training nodes to a checkpoint.
-    pub(crate) fn write(
+    /// A rank's part of the best parameters, where the state has them.
+    ///
+    /// # Errors
+    /// As [`State::load`].
+    pub(crate) fn best(
         &self,
-        checkpoint: &mut Checkpoint,
-        train_nodes: &[u32],
-    ) -> Result<(), Error> {
+        network: &mut Network<'_>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<Option<Params>, Error> {
+        if !self.tensors.iter().any(|(name, _)| name.starts_with(BEST)) {
+            return Ok(None);
+        }
+        let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
+        let mut best = Vec::new();
+        for tensor in params {
+            let name = format!("{BEST}{}", tensor.name);
+            best.push(self.own_part(&name, &tensor, ranks)?.to_vec());
+        }
+        Ok(Some(Params(best)))
+    }
+
+    /// A rank's numbers of the tensor that is called `name` here, for its place in the network.
+    fn own_part(
+        &self,
+        name: &str,
+        tensor: &Tensor<'_>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<&[f32], Error> {
+        let rank = ranks.comm.rank() as usize;
+        let n_own = tensor.values.len();
+        let (begin, expected) = match tensor.is_shared_out {
+            false => (0, n_own),
+            true => {
+                let counts = counts_of_ranks(n_own, ranks)?;
+                (counts[..rank].iter().sum(), counts.iter().sum())
+            }
+        };
+        let found = self.tensors.iter().find(|(other, _)| other == name);
+        let values = found.map_or(&[][..], |(_, values)| values);
+        if values.len() != expected {
+            let n = values.len();
+            let message = format!("checkpoint: tensor {name} has {n} numbers, expected {expected}");
+            return Err(Error::new(Error::Checkpoint, message));
+        }
+        Ok(&values[begin..][..n_own])
+    }
+
+    /// Adds the tensors, and the nodes whose outputs training makes, to a checkpoint.
+    pub(crate) fn write(&self, checkpoint: &mut Checkpoint, outputs: &[u32]) -> Result<(), Error> {
         let mut tensors = Tensors::new();
-        tensors.add_u32("train_nodes", train_nodes)?;
+        tensors.add_u32("train_nodes", outputs)?;
         for (name, values) in &self.tensors {
             tensors.add_f32(name, values)?;
         }
@@ -230,13 +308,18 @@ impl State {
         Ok(())
     }
 
-    /// The state of a checkpoint and its training nodes, for a model of these settings.
+    /// The state of a checkpoint and the nodes whose outputs training makes, for a model of these settings; with the
+    /// best parameters beside the last ones where it has them.
     pub(crate) fn read(
         checkpoint: &Checkpoint,
         config: &Config,
+        has_best: bool,
     ) -> Result<(State, Vec<u32>), Error> {
         let read = checkpoint.tensors(TENSORS)?;
-        let mut names: Vec<String> = vec!["input.rows".into()];
+        let mut names = Vec::new();
+        if !config.features {
+            names.push(INPUT.to_owned());
+        }
         for layer in 0..=config.hidden.len() {
             if layer > 0 || config.has_first_table() {
                 names.push(format!("layer{layer}.relations"));
@@ -244,12 +327,21 @@ impl State {
             names.push(format!("layer{layer}.bias"));
         }
         let mut tensors = Vec::new();
-        for name in names {
-            let stem = name.strip_suffix(".rows").unwrap_or(&name).to_owned();
-            for name in [name, format!("{stem}.first"), format!("{stem}.second")] {
+        for name in &names {
+            let stem = name.strip_suffix(".rows").unwrap_or(name);
+            for name in [
+                name.clone(),
+                format!("{stem}.first"),
+                format!("{stem}.second"),
+            ] {
                 let values = read.f32s(&name)?;
                 tensors.push((name, values));
             }
+        }
+        for name in names.iter().filter(|_| has_best) {
+            let name = format!("{BEST}{name}");
+            let values = read.f32s(&name)?;
+            tensors.push((name, values));
         }
         let state = State {
             epochs_done: u32::try_from(checkpoint.step()).unwrap_or(u32::MAX),

@@ -32,7 +32,7 @@ impl Case {
             width,
             decoder: kind,
             reciprocal: true,
-            ..LinkConfig::with_encoder()
+            ..LinkConfig::paper()
         };
         let mut stream = KeyedRng::new(3, "k-vs-all", u64::from(n_nodes));
         let mut decoder = Decoder::new(&config, 2);
@@ -63,10 +63,7 @@ impl Case {
     fn found(&self, n_ranks: u32) -> (f64, Vec<f32>) {
         let results = threads::run(n_ranks, |mut comm| {
             let blocks = NodeBlocks::new(self.n_nodes, comm.rank(), comm.size());
-            let ranks = &mut RankComm {
-                comm: &mut comm,
-                deadline: Timeout::default(),
-            };
+            let ranks = &mut RankComm::new(&mut comm, Timeout::default());
             let model = Model {
                 decoder: &self.decoder,
                 units: &self.units,
@@ -217,7 +214,7 @@ fn a_run_goes_on_with_other_ranks_and_equal_bits() {
         folder: Some(folders[folder].path().into()),
         resume,
         checkpoint_epochs: 1,
-        checkpoint_s: None,
+        ..LinkOptions::default()
     };
     let mut config = LinkConfig {
         patience: 3,
@@ -266,6 +263,30 @@ fn sampled_losses_train_on_one_rank() {
     assert!(refused(&sampled, 2).starts_with("ranks = 2: expected 1 with a loss of sampled"));
     assert!(refused(&small(), 17).starts_with("ranks = 17: expected 1 to 16"));
     assert!(refused(&small(), 0).starts_with("ranks = 0"));
+}
+
+#[test]
+fn a_run_that_does_not_fit_is_refused_and_leaves_no_folder() {
+    let (data, scratch) = (two_kinds(24), tempfile::tempdir().unwrap());
+    let folder = scratch.path().join("run");
+    let options = |memory| LinkOptions {
+        memory: Some(memory),
+        folder: Some(folder.clone()),
+        ..LinkOptions::default()
+    };
+    let enough = 1 << 24;
+    let outcome = run(&data, &small(), &LinkOptions::default());
+    assert!(outcome.n_bytes < outcome.predicted_bytes && outcome.predicted_bytes < enough);
+    let refused = train_links(&data, &small(), &options(10_000), &mut |_| ()).unwrap_err();
+    assert!(matches!(refused, crate::Error::Memory(_)));
+    assert!(
+        refused
+            .to_string()
+            .contains("--memory-limit allows 9.77 KiB"),
+        "{refused}"
+    );
+    assert!(!folder.exists());
+    run(&data, &small(), &options(enough));
 }
 
 /// Ranks take parts of the triples; the scores are those of one.

@@ -38,7 +38,7 @@ pub(super) fn two_kinds(n_nodes: u32) -> LinkData {
 }
 
 fn small() -> LinkConfig {
-    let standard = LinkConfig::with_encoder();
+    let standard = LinkConfig::paper();
     LinkConfig {
         encoder: Config {
             hidden: vec![8],
@@ -263,11 +263,9 @@ fn a_decoder_that_is_no_number_is_not_kept() {
         };
         let mut folder = state::begin(&data, &config, &options).unwrap().folder;
         let graph = data.messages(data.train()).unwrap();
-        let layout = layout_of(&graph, &config).unwrap();
-        let ranks = &mut RankComm {
-            comm: &mut Comm::solo(),
-            deadline: Timeout::default(),
-        };
+        let layout = layout_of(&graph, &config, 1).unwrap();
+        let mut comm = Comm::solo();
+        let ranks = &mut RankComm::new(&mut comm, Timeout::default());
         let mut trainer = LinkTrainer::new(&data, &config, Some(&layout), ranks).unwrap();
         trainer.decoder.relations[3] = value;
         assert_eq!(trainer.check_finite(ranks).is_ok(), is_kept, "{value}");
@@ -353,10 +351,8 @@ fn trainer_of<'a>(
     config: &'a LinkConfig,
     layout: &'a Layout<'a>,
 ) -> LinkTrainer<'a> {
-    let ranks = &RankComm {
-        comm: &mut Comm::solo(),
-        deadline: Timeout::default(),
-    };
+    let mut comm = Comm::solo();
+    let ranks = &RankComm::new(&mut comm, Timeout::default());
     LinkTrainer::new(data, config, Some(layout), ranks).unwrap()
 }
 
@@ -378,10 +374,7 @@ fn params(trainer: &LinkTrainer<'_>) -> Vec<f64> {
 fn one_step(trainer: &mut LinkTrainer<'_>) -> (Vec<f64>, Vec<f64>) {
     let before = params(trainer);
     let mut comm = Comm::solo();
-    let mut ranks = RankComm {
-        comm: &mut comm,
-        deadline: Timeout::default(),
-    };
+    let mut ranks = RankComm::new(&mut comm, Timeout::default());
     trainer.step(0, trainer.data.train(), &mut ranks).unwrap();
     (before, params(trainer))
 }
@@ -398,7 +391,7 @@ fn a_step_goes_down_the_gradient_of_its_loss() {
     ] {
         let config = plain(bases, blocks, loss);
         let graph = data.messages(data.train()).unwrap();
-        let layout = layout_of(&graph, &config).unwrap();
+        let layout = layout_of(&graph, &config, 1).unwrap();
         let mut trainer = trainer_of(&data, &config, &layout);
         let (naive, _) = Naive::of(network(&trainer));
         let (before, after) = one_step(&mut trainer);
@@ -433,7 +426,7 @@ fn long_gradients_are_cut_to_the_bound() {
             config.encoder.optimiser = Optimiser::Sgd;
             config.encoder.rate = 1.0;
             let graph = data.messages(data.train()).unwrap();
-            let layout = layout_of(&graph, &config).unwrap();
+            let layout = layout_of(&graph, &config, 1).unwrap();
             let mut trainer = trainer_of(&data, &config, &layout);
             let (before, after) = one_step(&mut trainer);
             before.iter().zip(after).map(|(b, a)| b - a).collect()

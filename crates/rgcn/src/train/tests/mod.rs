@@ -1,8 +1,10 @@
 //! Whole runs: parts equal the whole, a resumed run equals one that never stopped, and what must be
 //! refused.
 
+mod batches;
 mod partition;
 mod tiles;
+mod validation;
 
 use shardgraph_random::KeyedRng;
 

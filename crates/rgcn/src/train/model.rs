@@ -1,0 +1,107 @@
+//! A model under training: its network, and the parameters that validation has found best.
+
+use std::borrow::Borrow;
+
+use shardgraph_job::Checkpoint;
+
+use super::ValidScores;
+use super::folder::{BestEpoch, Run};
+use super::state::{Params, State, gather};
+use crate::Error;
+use crate::model::comm::RankComm;
+use crate::model::network::Network;
+
+/// The start of a run: from the beginning, or from a state and the best epoch until then.
+pub(super) struct Start<S> {
+    pub(super) state: Option<S>,
+    pub(super) best: Option<BestEpoch>,
+}
+
+/// One rank's network, and its parameters after the best epoch.
+pub(super) struct Model<'a> {
+    pub(super) network: Network<'a>,
+    best: Option<Best>,
+    pub(super) epochs_done: u32,
+}
+
+struct Best {
+    epoch: BestEpoch,
+    params: Params,
+}
+
+impl<'a> Model<'a> {
+    /// A model before its first step.
+    pub(super) fn new(network: Network<'a>) -> Model<'a> {
+        Model {
+            network,
+            best: None,
+            epochs_done: 0,
+        }
+    }
+
+    /// Takes over a state; the epochs that it has done.
+    pub(super) fn load(
+        &mut self,
+        start: Start<impl Borrow<State>>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<u32, Error> {
+        let Some(state) = start.state else {
+            return Ok(0);
+        };
+        let state = state.borrow();
+        self.epochs_done = state.load(&mut self.network, ranks)?;
+        let params = state.best(&mut self.network, ranks)?;
+        let best = start.best.zip(params);
+        self.best = best.map(|(epoch, params)| Best { epoch, params });
+        Ok(self.epochs_done)
+    }
+
+    /// Keeps the parameters of now where their scores are the best.
+    pub(super) fn keep_best(&mut self, scores: ValidScores) {
+        let is_better = |best: &Best| scores.is_better_than(&best.epoch.scores);
+        if self.best.as_ref().is_none_or(is_better) {
+            self.best = Some(Best {
+                epoch: BestEpoch {
+                    epoch: self.epochs_done,
+                    scores,
+                },
+                params: Params::of(&mut self.network),
+            });
+        }
+    }
+
+    /// True where so many epochs brought nothing better.
+    pub(super) fn has_waited(&self, patience: u32) -> bool {
+        let waited = |best: &Best| self.epochs_done - best.epoch.epoch >= patience;
+        self.best.as_ref().is_some_and(waited)
+    }
+
+    /// The checkpoint of a run on rank 0; all ranks give their part.
+    pub(super) fn checkpoint(
+        &mut self,
+        run: Run,
+        outputs: &[u32],
+        ranks: &mut RankComm<'_>,
+    ) -> Result<Option<Checkpoint>, Error> {
+        let network = &mut self.network;
+        let mut state = gather(network, self.epochs_done, ranks)?;
+        if let Some(Best { params, .. }) = &self.best {
+            params.gather_into(network, state.as_mut(), ranks)?;
+        }
+        let run = run.with_best(self.best.as_ref().map(|best| best.epoch));
+        state
+            .map(|state| run.checkpoint(&state, outputs))
+            .transpose()
+    }
+
+    /// Gives the network its best parameters, where they are kept; the epoch that they are of.
+    pub(super) fn take_best(&mut self) -> u32 {
+        match &self.best {
+            None => self.epochs_done,
+            Some(Best { epoch, params }) => {
+                params.restore(&mut self.network);
+                epoch.epoch
+            }
+        }
+    }
+}
