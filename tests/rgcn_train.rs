@@ -350,3 +350,86 @@ fn a_curve_has_a_line_for_each_seed() {
     let message = run(words, &[&nowhere]).error(2);
     assert!(message.contains("its folder does not exist"), "{message}");
 }
+
+/// Held-back labels find the number of epochs, with which all of them are learnt from; batches with whole
+/// neighbourhoods learn the same classes.
+#[test]
+fn validation_and_batches_are_in_the_answer() {
+    let words = "rgcn train ba-rel:400:2.5:4 --bases 4 --hidden 4 --format json";
+    let chosen = run(
+        &format!("{words} --valid-share 0.2 --epochs 6 --repeats 2"),
+        &[],
+    )
+    .json();
+    let epochs = chosen["best_epochs"].as_array().unwrap();
+    assert!(
+        epochs.len() == 2
+            && epochs
+                .iter()
+                .all(|n| (1..=24).contains(&n.as_u64().unwrap()))
+    );
+    let first = epochs[0].as_u64().unwrap();
+    let fixed = run(&format!("{words} --epochs {first}"), &[]).json();
+    assert_eq!(fixed["params_hash"][0], chosen["params_hash"][0]);
+    assert_eq!(chosen["rank_times"].as_array().unwrap().len(), 1);
+    let batches = run(&format!("{words} --epochs 3 --batch 16 --fan-out 2"), &[]).json();
+    assert!(number(&batches, "accuracy_mean") > 0.0);
+    let message = run(&format!("{words} --batch 16 --ranks 2"), &[]).error(2);
+    assert!(
+        message.contains("ranks = 2: expected 1 with --batch"),
+        "{message}"
+    );
+    let message = run(&format!("{words} --patience 3"), &[]).error(2);
+    assert!(message.contains("patience = 3: expected 0"), "{message}");
+}
+
+/// A model of features knows the nodes of a larger file, whose relations come in another order; one-hot input does not.
+#[test]
+fn new_nodes_are_classified_where_features_are_given() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    let known = "a\tlikes\tb\nb\tknows\tc\nc\tlikes\td\n";
+    write("known.tsv", known);
+    write("larger.tsv", &format!("e\tknows\tc\n{known}e\tlikes\tb\n"));
+    write("stranger.tsv", &format!("{known}e\thates\tb\n"));
+    write("known.csv", "node,x\na,1\nb,0\nc,1\nd,0\n");
+    write("larger.csv", "node,x\na,1\nb,0\nc,1\nd,0\ne,1\n");
+    write("labels.csv", "node,class\na,red\nb,blue\nc,red\nd,blue\n");
+    let file = |name: &str| path(name).display().to_string();
+    let train = |run_name: &str, more: &str| {
+        let words = format!(
+            "rgcn train {} --train {} --epochs 60",
+            file("known.tsv"),
+            file("labels.csv")
+        );
+        run(&format!("{words} --run {} {more}", file(run_name)), &[]).ok();
+    };
+    train("given", &format!("--features {}", file("known.csv")));
+    train("one-hot", "");
+    let ask = |graph: &str, model: &str, more: &str| {
+        run(
+            &format!(
+                "rgcn predict {} --model {} {more}",
+                file(graph),
+                file(model)
+            ),
+            &[],
+        )
+    };
+    let given = format!("--features {} --node e --node b", file("larger.csv"));
+    assert_eq!(
+        ask("larger.tsv", "given", &given).ok().stdout,
+        "e\tred\nb\tblue\n"
+    );
+    let message = ask("stranger.tsv", "given", &given).error(2);
+    assert!(
+        message.contains("hates: the model has not learnt this relation"),
+        "{message}"
+    );
+    let message = ask("larger.tsv", "one-hot", "--node e").error(2);
+    assert!(
+        message.contains("models with --features alone"),
+        "{message}"
+    );
+}

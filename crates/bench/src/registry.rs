@@ -35,6 +35,7 @@ const TABLE: &[(&str, Measurement)] = &[
     ("regal/sizes", regal::sizes),
     ("regal/stg", regal::stg),
     ("regal/tune", regal::tune),
+    ("rgcn/accuracy", rgcn::accuracy),
     ("rgcn/epochs", rgcn::epochs),
     ("rgcn/links", rgcn::links),
     ("rgcn/partitions", rgcn::partitions),

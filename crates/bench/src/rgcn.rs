@@ -1,6 +1,7 @@
-//! Tables and figures of R-GCN over devices: epochs by setting, what each way of cutting costs, and
-//! ranks of links by model.
+//! Tables and figures of R-GCN over devices: epochs by setting, what each way of cutting costs,
+//! accuracy of classes and ranks of links by model.
 
+mod accuracy;
 mod links;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ use crate::process;
 use crate::python::NONE;
 use crate::report::{Failure, Report};
 
+pub(crate) use accuracy::accuracy;
 pub(crate) use links::links;
 
 /// Layers of PyG, DGL and plain PyTorch, for `--peer-python`.

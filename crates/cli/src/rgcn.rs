@@ -11,6 +11,7 @@ mod predict;
 mod queries;
 mod settings;
 mod train;
+mod train_answer;
 mod vectors;
 
 use clap::{Args, Subcommand};
@@ -37,8 +38,8 @@ enum RgcnCommand {
     Train(Box<train::TrainArgs>),
     Eval(Box<eval::EvalArgs>),
     Predict(Box<predict::PredictArgs>),
-    Info(info::InfoArgs),
-    Plan(plan::PlanArgs),
+    Info(Box<info::InfoArgs>),
+    Plan(Box<plan::PlanArgs>),
 }
 
 /// Runs the subcommand.

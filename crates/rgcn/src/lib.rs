@@ -45,11 +45,12 @@ pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use links::config::{LinkConfig, LinkDecoder, LinkLoss};
 pub use links::data::{LinkData, Overlap};
 pub use links::ranking::LinkScores;
+pub use links::run::{LinkOptions, LinkOutcome, train_links};
 pub use links::saved::{Completion, LinkVectors, Question, SavedLinks};
-pub use links::trainer::{LinkOptions, LinkOutcome, LinkReport, train_links};
+pub use links::trainer::LinkReport;
 pub use shardgraph_metrics::RankScores;
 pub use train::{
     DeviceMemory, EpochReport, Evaluation, Execution, MAX_RANKS, NodeUnits, Outcome, Prediction,
-    RankTime, RunOptions, SetScores, ValidScores, class_names, evaluate, hidden_units, predict,
-    predict_probabilities, relation_names, run_config, train, train_as_rank,
+    RankTime, RelationalClassifier, RunOptions, SetScores, ValidScores, class_names, evaluate,
+    hidden_units, predict, predict_probabilities, relation_names, run_config, train, train_as_rank,
 };

@@ -1,27 +1,23 @@
 //! `shardgraph rgcn train`: a model for each seed, and how well they do.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
 use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
-use shardgraph_metrics::{mean_and_std, t_interval};
-use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
+use shardgraph_rgcn::import::LabelledNodes;
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
-    Config, DeviceMemory, EpochReport, Error, Evaluation, Execution, Labels, LinkOptions, Outcome,
-    RankTime, RunOptions, train, train_as_rank,
+    Config, EpochReport, Error, Execution, Labels, LinkOptions, Outcome, RunOptions, train,
+    train_as_rank,
 };
 
-use super::accuracy::{accuracy_of, shown_accuracy, write_evaluation};
 use super::curve;
 use super::data::{Data, DataArgs};
 use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::settings::SettingsArgs;
+use super::train_answer::answer;
 use crate::exit::BadInput;
-use crate::peak_memory::peak_memory;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
@@ -115,66 +111,6 @@ pub(crate) struct TrainArgs {
     report: ReportArgs,
 }
 
-/// What is printed. The fields are the keys of the JSON object, in its order.
-#[derive(Serialize)]
-struct Answer<'a> {
-    graph: &'a str,
-    nodes: u32,
-    edges: usize,
-    relations: u32,
-    mode: String,
-    ranks: u32,
-    partition: Method,
-    execution: Execution,
-    /// What W_r of all relations, the self loop among them, and all nodes takes: built with one execution (pruned, of the nodes that are read
-    /// alone), never with the other. None where there is no basis.
-    weight_bytes: Option<u64>,
-    /// Ranks with neither a message nor a node.
-    idle_ranks: usize,
-    seeds: Vec<u64>,
-    settings: &'a Config,
-    /// Whose accuracy it is: that of the test nodes, or without any that of the training nodes.
-    accuracy_of: &'static str,
-    /// Of each seed.
-    accuracies: Vec<f64>,
-    /// Over the seeds.
-    accuracy_mean: f64,
-    accuracy_std: f64,
-    /// Half the width of the mean's 95 % interval, by Student's t; none for one seed.
-    accuracy_interval: Option<f64>,
-    /// Of each seed: the epoch whose parameters the model has, by validation the best one.
-    best_epochs: Vec<u32>,
-    /// Share of the training labels that was held back to find that number of epochs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    valid_share: Option<f64>,
-    /// The shortest epoch of all seeds.
-    epoch_ms: Option<f64>,
-    forward_ms: Option<f64>,
-    backward_ms: Option<f64>,
-    final_loss: Option<f64>,
-    peak_mib: Option<f64>,
-    /// Of the last seed.
-    rank_times: &'a [RankTime],
-    bytes_per_rank: Vec<u64>,
-    budget_per_device: Option<u64>,
-    /// Of the last seed.
-    devices: &'a [DeviceMemory],
-    seconds: f64,
-    load_seconds: f64,
-    classes: &'a [String],
-    /// Of the last seed: rows are classes, columns what was predicted.
-    evaluation: &'a Evaluation,
-    params_hash: Vec<String>,
-    import: &'a Option<ImportReport>,
-    /// The picture and the run's folder, where they were written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    curve: Option<&'a PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    out: Option<&'a Path>,
-    #[serde(skip)]
-    data: &'a Data,
-}
-
 impl TrainArgs {
     /// Seconds between two checkpoints, where epochs do not decide.
     fn checkpoint_s(&self) -> Option<f64> {
@@ -248,13 +184,13 @@ fn check_seeds(comm: &mut Comm, n_seeds: u32, deadline: Timeout) -> anyhow::Resu
 }
 
 /// What a run starts from; every process reads it for itself.
-struct Inputs {
-    data: Data,
-    labelled: LabelledNodes,
+pub(super) struct Inputs {
+    pub(super) data: Data,
+    pub(super) labelled: LabelledNodes,
     config: Config,
-    options: RunOptions,
+    pub(super) options: RunOptions,
     n_seeds: u32,
-    valid_share: Option<f64>,
+    pub(super) valid_share: Option<f64>,
 }
 
 fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
@@ -465,191 +401,6 @@ fn options(args: &TrainArgs, data: &Data, labelled: &LabelledNodes, n_ranks: u32
         deadline: args.timeout.unwrap_or_default(),
         class_names: labelled.classes.clone(),
         relation_names: data.relation_names(),
-    }
-}
-
-fn answer<'a>(
-    inputs: &'a Inputs,
-    outcomes: &'a [Outcome],
-    seconds: f64,
-) -> anyhow::Result<Answer<'a>> {
-    let (data, labelled) = (&inputs.data, &inputs.labelled);
-    let Some(last) = outcomes.last() else {
-        return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
-    };
-    let (accuracy_mean, accuracy_std, accuracy_interval) = accuracy(outcomes);
-    Ok(Answer {
-        graph: &data.name,
-        nodes: data.graph.n_nodes(),
-        edges: data.graph.n_edges(),
-        relations: data.graph.n_relations(),
-        mode: last.config.mode.to_string(),
-        ranks: inputs.options.n_ranks,
-        partition: inputs.options.partition,
-        execution: inputs.options.execution,
-        weight_bytes: weight_bytes(data, last),
-        idle_ranks: last.n_idle_ranks,
-        seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
-        settings: &last.config,
-        accuracy_of: accuracy_of(&last.evaluation),
-        accuracies: outcomes
-            .iter()
-            .map(|outcome| shown_accuracy(&outcome.evaluation))
-            .collect(),
-        accuracy_mean,
-        accuracy_std,
-        accuracy_interval,
-        best_epochs: outcomes.iter().map(|outcome| outcome.best_epoch).collect(),
-        valid_share: inputs.valid_share,
-        epoch_ms: least(outcomes, EpochReport::epoch_ms),
-        forward_ms: least(outcomes, |report| report.forward_ms),
-        backward_ms: least(outcomes, |report| report.backward_ms),
-        final_loss: last.reports.last().map(|report| report.loss),
-        peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
-        rank_times: &last.times,
-        bytes_per_rank: last.bytes_per_rank.clone(),
-        budget_per_device: inputs.options.budget_per_device,
-        devices: &last.devices,
-        seconds,
-        load_seconds: data.load_seconds,
-        classes: &labelled.classes,
-        evaluation: &last.evaluation,
-        params_hash: outcomes.iter().map(params_hash).collect(),
-        import: &data.report,
-        curve: None,
-        out: None,
-        data,
-    })
-}
-
-/// Mean and standard deviation over the seeds, and half of the mean's 95 % interval where there are several.
-fn accuracy(outcomes: &[Outcome]) -> (f64, f64, Option<f64>) {
-    let shown = |outcome: &Outcome| shown_accuracy(&outcome.evaluation);
-    let accuracies: Vec<f64> = outcomes.iter().map(shown).collect();
-    let (mean, std) = mean_and_std(&accuracies);
-    (mean, std, t_interval(&accuracies))
-}
-
-/// The least of a time over all epochs of all seeds; none where no epoch ran.
-fn least(outcomes: &[Outcome], of: fn(&EpochReport) -> f64) -> Option<f64> {
-    let reports = outcomes.iter().flat_map(|outcome| &outcome.reports);
-    reports.map(of).reduce(f64::min)
-}
-
-/// Bytes of W_r of the first layer, for all relations and nodes.
-fn weight_bytes(data: &Data, outcome: &Outcome) -> Option<u64> {
-    let config = &outcome.config;
-    let n_relations = u64::from(data.graph.n_relations()) + u64::from(config.self_loop);
-    let width = config.hidden.first().copied();
-    let width = width.unwrap_or(outcome.evaluation.confusion.len()) as u64;
-    let is_one_hot = config.bases > 0 && config.embedding == 0;
-    is_one_hot.then(|| 4 * n_relations * u64::from(data.graph.n_nodes()) * width)
-}
-
-fn params_hash(outcome: &Outcome) -> String {
-    format!("{:016x}", outcome.params_hash)
-}
-
-impl Answer<'_> {
-    fn write_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Some(epoch), Some(forward), Some(backward)) =
-            (self.epoch_ms, self.forward_ms, self.backward_ms)
-        {
-            writeln!(
-                f,
-                "epoch ms {epoch:.3} (forward {forward:.3}, backward {backward:.3}), the least of all"
-            )?;
-        }
-        if let Some(loss) = self.final_loss {
-            writeln!(f, "final loss {loss:.6}")?;
-        }
-        if self.settings.patience > 0 || self.valid_share.is_some() {
-            let epochs: Vec<String> = self.best_epochs.iter().map(u32::to_string).collect();
-            writeln!(f, "best epoch by validation {}", epochs.join(", "))?;
-        }
-        for (rank, time) in self
-            .rank_times
-            .iter()
-            .enumerate()
-            .filter(|_| self.ranks > 1)
-        {
-            let RankTime {
-                epochs_seconds: all,
-                exchange_seconds: exchange,
-            } = time;
-            writeln!(
-                f,
-                "rank {rank} seconds {all:.3}, {exchange:.3} of them in exchanges"
-            )?;
-        }
-        if let Some(peak) = self.peak_mib {
-            writeln!(f, "peak MiB {peak:.1}")?;
-        }
-        Ok(())
-    }
-
-    fn write_devices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (rank, device) in self.devices.iter().enumerate() {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            let (held, predicted) = (mib(device.peak_bytes), mib(device.predicted_bytes));
-            write!(
-                f,
-                "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
-            )?;
-            if device.weight_bytes > 0 {
-                write!(f, ", W_r MiB {:.1} of it", mib(device.weight_bytes))?;
-            }
-            match device.tiles {
-                1 => writeln!(f)?,
-                n_tiles => writeln!(
-                    f,
-                    " in {n_tiles} tiles; an epoch moved MiB {:.1} in ms {:.1}, {:.0} % of them hidden",
-                    mib(device.moved_bytes),
-                    device.copy_ms,
-                    1e2 * device.hidden_share
-                )?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.data)?;
-        writeln!(
-            f,
-            "mode {}, ranks {}, seeds {}",
-            self.mode,
-            self.ranks,
-            self.seeds.len()
-        )?;
-        if self.ranks > 1 {
-            writeln!(f, "partition {}", self.partition)?;
-        }
-        if self.idle_ranks > 0 {
-            let (idle, ranks) = (self.idle_ranks, self.ranks);
-            writeln!(
-                f,
-                "{idle} of {ranks} ranks have no work: they share out blocks of nodes, which are few where the graph is small or relations have many weights"
-            )?;
-        }
-        write!(f, "{} accuracy {:.4}", self.accuracy_of, self.accuracy_mean)?;
-        match self.accuracy_interval {
-            Some(half) => writeln!(
-                f,
-                " (std {:.4}, 95 % of the mean within {half:.4})",
-                self.accuracy_std
-            )?,
-            None => writeln!(f)?,
-        }
-        if let [_, _, ..] = self.accuracies[..] {
-            let of_seed = |(seed, accuracy): (&u64, &f64)| format!("{seed}: {accuracy:.4}");
-            let of_seeds = self.seeds.iter().zip(&self.accuracies).map(of_seed);
-            writeln!(f, "by seed {}", of_seeds.collect::<Vec<_>>().join(", "))?;
-        }
-        self.write_times(f)?;
-        self.write_devices(f)?;
-        write_evaluation(f, self.evaluation, self.classes)
+        keeps_model: false,
     }
 }

@@ -453,7 +453,8 @@ mod tests {
             let mut rows = [[0.0; 2], [0.0; 2]];
             disk.copy_row(node, &mut rows[0]).unwrap();
             memory.copy_row(node, &mut rows[1]).unwrap();
-            assert_eq!(rows[0], rows[1]);
+            let bits = rows.map(|row| row.map(f32::to_bits));
+            assert_eq!(bits[0], bits[1]);
         }
         let refused = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();

@@ -34,7 +34,7 @@ pub(super) enum Messages<'m> {
     All,
     /// Along the edges that are kept of the layout's graph.
     Along(&'m [bool]),
-    /// By plans of a graph of their own.
+    /// By plans of another graph.
     Planned(Vec<Arc<LayerPlan>>),
 }
 

@@ -6,7 +6,7 @@ use super::config::{LinkConfig, LinkLoss};
 use super::data::LinkData;
 use super::kvsall::N_BLOCKS;
 use super::ranking::queries_of_product;
-use super::trainer::LinkOptions;
+use super::run::LinkOptions;
 use crate::Error;
 use crate::model::bytes::copies;
 use crate::model::layout::{Layout, RankContext};

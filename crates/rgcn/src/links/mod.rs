@@ -16,6 +16,7 @@ mod memory;
 pub(crate) mod naive;
 mod questions;
 pub(crate) mod ranking;
+pub(crate) mod run;
 pub(crate) mod sampling;
 pub(crate) mod saved;
 mod state;

@@ -32,7 +32,7 @@ const SCORE_BYTES: usize = 16 << 20;
 /// The most queries that are scored together.
 const N_QUERIES: usize = 256;
 
-/// The queries that are scored together by so many nodes.
+/// The number of queries that are scored together by `n_nodes` nodes.
 pub(crate) fn queries_of_product(n_nodes: usize) -> usize {
     (SCORE_BYTES / 4 / n_nodes.max(1)).clamp(1, N_QUERIES)
 }

@@ -12,7 +12,7 @@ use super::data::LinkData;
 use super::decoder::Decoder;
 use super::embeddings::Embeddings;
 use super::ranking::LinkScores;
-use super::trainer::LinkOptions;
+use super::run::LinkOptions;
 use crate::Error;
 use crate::train::run::{RunFolder, check_epochs, refuse};
 use crate::train::state::{Params, State};

@@ -85,7 +85,7 @@ pub(super) struct QuestionStep<'a> {
     pub(super) has_messages: bool,
 }
 
-/// Triples, or questions, of a step: at most so many, or 0 for all `n`.
+/// Triples, or questions, of a step: at most `most`, or 0 for all `n`.
 fn batch_size(most: u32, n: usize) -> usize {
     match most {
         0 => n,

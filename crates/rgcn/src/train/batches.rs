@@ -119,6 +119,14 @@ pub(super) fn train(
     let nodes = labelled(labels);
     let predicted = batches.predict(&nodes, ranks)?;
     let classes: Vec<u32> = predicted.iter().map(|of| of.class).collect();
+    let learnt: Vec<u32> = trainer.train.iter().map(|&(node, _)| node).collect();
+    let model = match options.keeps_model {
+        false => None,
+        true => {
+            let run = Run::new(graph, labels, &config, options);
+            batches.model.saved(run, &learnt, best_epoch, ranks)?
+        }
+    };
     let n_bytes = batches.model.network.n_bytes() + batches.peak_bytes;
     Ok(Outcome {
         reports,
@@ -130,15 +138,21 @@ pub(super) fn train(
             epochs_seconds,
             exchange_seconds: 0.0,
         }],
-        devices: vec![DeviceMemory {
-            predicted_bytes: n_bytes,
-            peak_bytes: n_bytes,
-            tiles: 1,
-            ..DeviceMemory::default()
-        }],
+        devices: vec![memory_of(n_bytes)],
         n_idle_ranks: 0,
+        model,
         config,
     })
+}
+
+/// The memory of one device that held `n_bytes`: what a neighbourhood takes is not predicted.
+fn memory_of(n_bytes: u64) -> DeviceMemory {
+    DeviceMemory {
+        predicted_bytes: n_bytes,
+        peak_bytes: n_bytes,
+        tiles: 1,
+        ..DeviceMemory::default()
+    }
 }
 
 /// The probabilities of all classes of nodes in any order by a model that was trained by batches.
@@ -362,7 +376,7 @@ impl BatchTrainer<'_> {
 impl Trainer for BatchTrainer<'_> {
     type Report = EpochReport;
 
-    /// A pass over the training nodes in an order of its own.
+    /// A pass over the training nodes in the order of the epoch.
     fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<EpochReport, Error> {
         let timer = Timer::wall();
         let config = self.batches.config;

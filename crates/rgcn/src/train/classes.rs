@@ -175,6 +175,14 @@ impl<'a> Job<'a> {
         };
         let times = gather_times(timer.elapsed_s(), ranks)?;
         let best_epoch = trainer.model.take_best();
+        let model = match self.options.keeps_model {
+            false => None,
+            true => {
+                let run = Run::new(self.layout.graph, self.labels, self.config, self.options);
+                let model = &mut trainer.model;
+                model.saved(run, &self.outputs, best_epoch, ranks)?
+            }
+        };
         let mut network = trainer.model.network;
         let params_hash = params_hash(&mut network, ranks)?;
         let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
@@ -190,10 +198,11 @@ impl<'a> Job<'a> {
             times,
             devices,
             n_idle_ranks: self.layout.n_idle_ranks,
+            model,
         })
     }
 
-    /// The predictions of the model after so many steps for all labelled nodes, and their scores.
+    /// The predictions of the model after `n_steps` for all labelled nodes, and their scores.
     fn evaluate(
         &self,
         mut network: Network<'_>,

@@ -17,6 +17,7 @@ use crate::{Config, Error, Features, Labels, RelationalGraph};
 const FILES: &[&str] = &["state.safetensors", RUN];
 pub(crate) const RUN: &str = "run.json";
 const SCHEMA_VERSION: u32 = 1;
+const OTHER_GRAPH: &str = "a run on another graph: expected the same file, read in the same way; models with --features alone know nodes that training did not have";
 
 /// The description of a run in its checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,7 +80,8 @@ impl Run {
     }
 }
 
-/// A trained model as read from a folder.
+/// A trained model, as read from a folder or as training left it.
+#[derive(Clone, Debug)]
 pub(super) struct Saved {
     pub(super) config: Config,
     pub(super) state: State,
@@ -89,9 +91,41 @@ pub(super) struct Saved {
     pub(super) n_classes: u32,
     pub(super) class_names: Vec<String>,
     pub(super) relation_names: Vec<String>,
+    /// Relations of the graph, inverse ones too.
+    n_relations: u32,
+    /// [`graph_hash`] of the run's graph.
+    graph_hash: u64,
 }
 
 impl Saved {
+    /// The model that a run ended with, for the parameters in `state`.
+    pub(super) fn of_run(run: Run, state: State, outputs: &[u32]) -> Saved {
+        Saved {
+            config: run.config,
+            state,
+            best: None,
+            outputs: outputs.to_vec(),
+            n_classes: run.n_classes,
+            class_names: run.class_names,
+            relation_names: run.relation_names,
+            n_relations: run.n_relations,
+            graph_hash: run.graph_hash,
+        }
+    }
+
+    /// Refuses graphs that the model is not for: with features those of other numbers of relations,
+    /// nodes may be others; else all but its own.
+    pub(super) fn check_graph(&self, graph: &RelationalGraph, whose: &str) -> Result<(), Error> {
+        let (found, expected) = (graph.n_relations(), self.n_relations);
+        let what = match self.config.features {
+            true if found == expected => return Ok(()),
+            true => format!("a graph of {found} relations: expected the {expected} of the run"),
+            false if self.graph_hash == graph_hash(graph) => return Ok(()),
+            false => OTHER_GRAPH.to_owned(),
+        };
+        Err(Error::new(Error::Checkpoint, format!("{whose}: {what}")))
+    }
+
     /// Gives a network the best parameters where they are kept, else the last ones.
     pub(super) fn load(
         &self,
@@ -200,33 +234,15 @@ pub(super) fn newest_model(path: &Path) -> Result<Saved, Error> {
 
 /// The newest model of a folder, for this graph.
 pub(super) fn saved(graph: &RelationalGraph, path: &Path) -> Result<Saved, Error> {
-    let (run, saved) = read(&newest(path, FILES, "a run's folder")?)?;
-    match run.config.features {
-        true => check_relations(&run, graph, path)?,
-        false => check_graph(&run, graph, path)?,
-    }
+    let (_, saved) = read(&newest(path, FILES, "a run's folder")?)?;
+    saved.check_graph(graph, &path.display().to_string())?;
     Ok(saved)
 }
 
 fn check_graph(run: &Run, graph: &RelationalGraph, path: &Path) -> Result<(), Error> {
     match run.graph_hash == graph_hash(graph) {
         true => Ok(()),
-        false => {
-            let what = "a run on another graph: expected the same file, read in the same way; models with --features alone know nodes that training did not have";
-            Err(refuse(path, what))
-        }
-    }
-}
-
-/// Refuses graphs of other relations than those whose weights were learnt; nodes may be others.
-fn check_relations(run: &Run, graph: &RelationalGraph, path: &Path) -> Result<(), Error> {
-    let (found, expected) = (graph.n_relations(), run.n_relations);
-    match found == expected {
-        true => Ok(()),
-        false => {
-            let what = format!("a graph of {found} relations: expected the {expected} of the run");
-            Err(refuse(path, &what))
-        }
+        false => Err(refuse(path, OTHER_GRAPH)),
     }
 }
 
@@ -242,6 +258,8 @@ fn read(checkpoint: &Checkpoint) -> Result<(Run, Saved), Error> {
         n_classes: run.n_classes,
         class_names: run.class_names.clone(),
         relation_names: run.relation_names.clone(),
+        n_relations: run.n_relations,
+        graph_hash: run.graph_hash,
     };
     Ok((run, saved))
 }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod classes;
+mod classifier;
 mod evaluation;
 mod execution;
 pub(crate) mod folder;
@@ -23,6 +24,7 @@ use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_error::Class;
 
 pub use classes::MAX_RANKS;
+pub use classifier::RelationalClassifier;
 pub use evaluation::{Evaluation, SetScores};
 pub use execution::Execution;
 pub use memory::DeviceMemory;
@@ -31,7 +33,7 @@ pub use processes::train_as_rank;
 use crate::partition::Method;
 use crate::{Config, Error, Labels, RelationalGraph};
 use classes::Job;
-use folder::Begun;
+use folder::{Begun, Saved};
 use memory::Here;
 use model::Start;
 use run::RunFolder;
@@ -67,6 +69,8 @@ pub struct RunOptions {
     pub class_names: Vec<String>,
     /// The names of the relations without inverse ones, which the folder keeps; may be empty.
     pub relation_names: Vec<String>,
+    /// True if the outcome has the model, for [`RelationalClassifier::from_outcome`].
+    pub keeps_model: bool,
 }
 
 impl Default for RunOptions {
@@ -84,6 +88,7 @@ impl Default for RunOptions {
             deadline: Timeout::default(),
             class_names: Vec::new(),
             relation_names: Vec::new(),
+            keeps_model: false,
         }
     }
 }
@@ -180,6 +185,8 @@ pub struct Outcome {
     pub devices: Vec<DeviceMemory>,
     /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
     pub n_idle_ranks: usize,
+    /// The model, where the run was to keep it.
+    model: Option<Saved>,
 }
 
 /// Trains a model and evaluates it.

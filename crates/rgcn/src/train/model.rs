@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use shardgraph_job::Checkpoint;
 
 use super::ValidScores;
-use super::folder::{BestEpoch, Run};
+use super::folder::{BestEpoch, Run, Saved};
 use super::state::{Params, State, gather};
 use crate::Error;
 use crate::model::comm::RankComm;
@@ -70,7 +70,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// True where so many epochs brought nothing better.
+    /// True where `patience` epochs brought nothing better.
     pub(super) fn has_waited(&self, patience: u32) -> bool {
         let waited = |best: &Best| self.epochs_done - best.epoch.epoch >= patience;
         self.best.as_ref().is_some_and(waited)
@@ -103,5 +103,18 @@ impl<'a> Model<'a> {
                 epoch.epoch
             }
         }
+    }
+
+    /// The model with the parameters of now, which are those after `epoch`, on rank 0; all ranks
+    /// give their part.
+    pub(super) fn saved(
+        &mut self,
+        run: Run,
+        outputs: &[u32],
+        epoch: u32,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<Option<Saved>, Error> {
+        let state = gather(&mut self.network, epoch, ranks)?;
+        Ok(state.map(|state| Saved::of_run(run, state, outputs)))
     }
 }

@@ -193,8 +193,8 @@ pub(crate) fn params_hash(
         recv: (&mut all).into(),
         counts: &counts,
     })?;
-    let tensors = tensors(network).into_iter();
-    let alike = tensors.filter(|tensor| !tensor.is_shared_out);
+    let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
+    let alike = params.filter(|tensor| !tensor.is_shared_out);
     all.extend(alike.map(|tensor| hash_of(tensor.values)));
     Ok(hash_numbers(all))
 }

@@ -11,8 +11,8 @@ use crate::links::data::{Known, LinkData};
 use crate::links::decoder::Decoder;
 use crate::links::kvsall::{KvsAll, Model, NodeBlocks, StepScale};
 use crate::links::questions::{Asked, Questions};
+use crate::links::run::{LinkOptions, LinkOutcome, train_links};
 use crate::links::saved::SavedLinks;
-use crate::links::trainer::{LinkOptions, LinkOutcome, train_links};
 use crate::model::comm::RankComm;
 use crate::{Config, Edge};
 

@@ -10,6 +10,7 @@ use crate::links::data::LinkData;
 use crate::links::encoder::Messages;
 use crate::links::kvsall::StepScale;
 use crate::links::questions::{Asked, Questions};
+use crate::links::run::*;
 use crate::links::saved::SavedLinks;
 use crate::links::step::QuestionStep;
 use crate::links::trainer::*;

@@ -140,7 +140,7 @@ fn sampled_batches_learn_and_resume_with_equal_bits() {
 /// probabilities.
 #[test]
 fn new_nodes_are_classified_by_features() {
-    let (graph, labels) = sorted_graph(2, 200);
+    let (graph, labels) = sorted_graph(2, 300);
     let graph = with_features(graph);
     let (known, new) = (17, graph.n_nodes());
     let (mut sources, mut relations, mut targets) = (Vec::new(), Vec::new(), Vec::new());
@@ -180,6 +180,8 @@ fn new_nodes_are_classified_by_features() {
         assert_eq!(found[0], found[1]);
         assert_eq!(found[1..], before);
         assert_ne!(found[0], found[2]);
+        let model = crate::RelationalClassifier::fit(&graph, &labels, &given).unwrap();
+        assert_eq!(model.predict_probabilities(&larger, &nodes).unwrap(), found);
         let fewer = RelationalGraph::new(2, 3, vec![], vec![], vec![]).unwrap();
         let fewer = fewer
             .with_features(Features::new(3, vec![0.0; 6]).unwrap())
@@ -197,6 +199,10 @@ fn new_nodes_are_classified_by_features() {
         };
         let one_hot = Config { batch, ..one_hot };
         train(&graph, &labels, &one_hot, &options, &mut |_| {}).unwrap();
+        let model = crate::RelationalClassifier::fit(&graph, &labels, &one_hot).unwrap();
+        let found = predict(&graph, folder.path(), &[3, 1], wait).unwrap();
+        assert_eq!(model.predict(&graph, &[3, 1]).unwrap(), found);
+        assert!(model.predict(&larger, &[3]).is_err());
         let refused = predict(&larger, folder.path(), &nodes, wait).unwrap_err();
         assert!(
             refused.to_string().contains("--features alone"),

@@ -1,0 +1,249 @@
+//! Runs that predict links: their options and outcome, and one job for all ranks.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use shardgraph_collectives::{Comm, Timeout};
+
+use super::config::{LinkConfig, LinkLoss};
+use super::data::LinkData;
+use super::kvsall::N_BLOCKS;
+use super::memory;
+use super::ranking::LinkScores;
+use super::state::{self, LinkState};
+use super::trainer::{LinkReport, LinkTrainer, Tables, layout_of, message_graph};
+use crate::Error;
+use crate::model::comm::RankComm;
+use crate::model::layout::Layout;
+use crate::train::run::{self, RunFolder, Trainer};
+use crate::train::run_ranks;
+use crate::train::schedule::CheckpointSchedule;
+
+/// The folder of a run that predicts links.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// Ranks that share a step, each a thread: up to 16 with the loss over all nodes, else 1; with
+    /// an encoder they share its messages too.
+    pub n_ranks: u32,
+    /// The most bytes that the ranks may hold together; absent: what the machine has free.
+    pub memory: Option<u64>,
+    /// The folder for checkpoints and metrics; absent: none are written.
+    pub folder: Option<PathBuf>,
+    /// Go on from the folder's newest checkpoint.
+    pub resume: bool,
+    /// Epochs between two checkpoints; 0: none but those of `checkpoint_s`, and the last.
+    pub checkpoint_epochs: u32,
+    /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs
+    /// decide alone.
+    pub checkpoint_s: Option<f64>,
+}
+
+impl Default for LinkOptions {
+    /// One rank, no folder.
+    fn default() -> LinkOptions {
+        LinkOptions {
+            n_ranks: 1,
+            memory: None,
+            folder: None,
+            resume: false,
+            checkpoint_epochs: 0,
+            checkpoint_s: None,
+        }
+    }
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct LinkOutcome {
+    /// The settings that held: after a resume those of the checkpoint.
+    pub config: LinkConfig,
+    /// The epochs that this call ran (after a resume: not those before).
+    pub reports: Vec<LinkReport>,
+    /// The epoch whose parameters the model has: with patience the best one, else the last.
+    pub best_epoch: u32,
+    /// The ranks of the validation triples by these parameters, where there are any.
+    pub valid: Option<LinkScores>,
+    /// The best ranks of the validation triples before an encoder's layers joined: of the decoder
+    /// alone.
+    pub decoder_valid: Option<LinkScores>,
+    /// The ranks of the test triples, where there are any.
+    pub test: Option<LinkScores>,
+    /// A hash of all parameters: equal hashes are equal models.
+    pub params_hash: u64,
+    /// Bytes of parameters, moments, plans and activations; without the triples and the buffers of
+    /// a step.
+    pub n_bytes: u64,
+    /// Bytes that all ranks were predicted to hold at the fullest moment, triples and buffers among
+    /// them.
+    pub predicted_bytes: u64,
+}
+
+/// Trains an encoder and a decoder that predict links, and ranks those of the validation and the
+/// test set.
+///
+/// With sampled losses a step takes a batch of the training triples, sends messages along those that
+/// are not dropped, in both directions, and scores each against corrupted ones. With the loss over
+/// all nodes it takes a batch of questions, and sends messages along the triples that are not asked
+/// about. Rankings send messages along all training triples.
+///
+/// With a folder, writes `metrics.jsonl` (a [`LinkReport`] a line), the same values for TensorBoard,
+/// and checkpoints. When resuming, only the encoder's epochs are taken from `config`.
+///
+/// # Errors
+/// When a setting cannot be right, the folder has another run, a file cannot be written, or
+/// training diverges.
+/// # Determinism
+/// The same reports, parameters and files, bit for bit, for every number of ranks (an encoder's with
+/// [`Sums::Exact`](crate::Sums::Exact)), also when the run was stopped and resumed at a checkpoint.
+/// # Complexity
+/// A step is O((pairs * units / blocks + batch * negatives) * width) and one pass over all
+/// parameters; memory is four times the embedding and the relations' weights with Adam, and a few
+/// rows of units for each node.
+/// # Source
+/// Schlichtkrull et al., "Modeling relational data with graph convolutional networks", sections 4
+/// and 5.2; Yang et al., "Embedding entities and relations for learning and inference in knowledge
+/// bases", for DistMult.
+///
+/// ```
+/// use shardgraph_rgcn::{LinkConfig, LinkData, LinkOptions, RelationalGraph, train_links};
+///
+/// // Who is a neighbour of whom, on a ring; two links are kept for a test.
+/// let (from, to): (Vec<u32>, Vec<u32>) = (0..8).map(|node| (node, (node + 1) % 8)).unzip();
+/// let graph = RelationalGraph::new(8, 1, from, vec![0; 8], to)?;
+/// let data = LinkData::new(&graph, 0..6, 0..0, 6..8)?;
+/// let mut config = LinkConfig { width: 8, ..LinkConfig::default() };
+/// config.encoder.epochs = 5;
+/// let outcome = train_links(&data, &config, &LinkOptions::default(), &mut |_| ())?;
+/// assert_eq!(outcome.test.unwrap().filtered.n_ranks, 4);
+/// # Ok::<(), shardgraph_rgcn::Error>(())
+/// ```
+pub fn train_links(
+    data: &LinkData,
+    config: &LinkConfig,
+    options: &LinkOptions,
+    progress: &mut (dyn FnMut(&LinkReport) + Send),
+) -> Result<LinkOutcome, Error> {
+    config.check()?;
+    check_ranks(config, options.n_ranks)?;
+    let opened = match options.resume {
+        true => Some(state::begin(data, config, options)?),
+        false => None,
+    };
+    let config = opened
+        .as_ref()
+        .map_or(config, |begun| &begun.config)
+        .clone();
+    check_ranks(&config, options.n_ranks)?;
+    let graph = message_graph(data, &config)?;
+    let layout = graph
+        .as_ref()
+        .map(|graph| layout_of(graph, &config, options.n_ranks));
+    let layout = layout.transpose()?;
+    let predicted_bytes = memory::check(data, &config, layout.as_ref(), options)?;
+    // The folder comes last: a refused run leaves none behind.
+    let begun = match opened {
+        Some(begun) => begun,
+        None => state::begin(data, &config, options)?,
+    };
+    let folder = Mutex::new(begun.folder);
+    let progress = Mutex::new(progress);
+    let job = LinkJob {
+        data,
+        config: &config,
+        options,
+        state: begun.state.as_ref(),
+        layout: layout.as_ref(),
+        tables: Arc::new(Tables::new(data, &config)),
+        predicted_bytes,
+    };
+    let results = run_ranks(options.n_ranks, |comm| {
+        let is_first = comm.rank() == 0;
+        let mut folder: Option<RunFolder> = match is_first {
+            true => folder.lock().ok().and_then(|mut folder| folder.take()),
+            false => None,
+        };
+        job.run(comm, folder.as_mut(), &mut |report| {
+            if is_first && let Ok(mut progress) = progress.lock() {
+                progress(report);
+            }
+        })
+    })?;
+    let first = results.into_iter().next();
+    first.ok_or_else(|| Error::new(Error::Rank, "no rank came back"))
+}
+
+/// Refuses numbers of ranks out of range, and several where a step is one rank's.
+fn check_ranks(config: &LinkConfig, n_ranks: u32) -> Result<(), Error> {
+    let most = match config.loss {
+        LinkLoss::KvsAll => N_BLOCKS as u32,
+        _ => 1,
+    };
+    match (1..=most).contains(&n_ranks) {
+        true => Ok(()),
+        false if most == 1 => {
+            let expected = "1 with a loss of sampled nodes: several share the steps of k-vs-all";
+            Err(Error::config("ranks", n_ranks, expected))
+        }
+        false => Err(Error::config("ranks", n_ranks, "1 to 16")),
+    }
+}
+
+/// A run as all ranks see it.
+struct LinkJob<'a> {
+    data: &'a LinkData,
+    config: &'a LinkConfig,
+    options: &'a LinkOptions,
+    state: Option<&'a LinkState>,
+    /// That of the encoder's messages.
+    layout: Option<&'a Layout<'a>>,
+    tables: Arc<Tables>,
+    predicted_bytes: u64,
+}
+
+impl LinkJob<'_> {
+    /// One rank's run.
+    fn run(
+        &self,
+        comm: &mut Comm,
+        folder: Option<&mut RunFolder>,
+        progress: &mut dyn FnMut(&LinkReport),
+    ) -> Result<LinkOutcome, Error> {
+        let LinkJob { data, config, .. } = *self;
+        let ranks = &mut RankComm::new(comm, Timeout::default());
+        let tables = Arc::clone(&self.tables);
+        let mut trainer = LinkTrainer::with_tables(data, config, self.layout, tables, ranks)?;
+        let begin = match self.state {
+            None => 0,
+            Some(state) => trainer.load(state, ranks)?,
+        };
+        let schedule = CheckpointSchedule::new(
+            config.encoder.epochs,
+            self.options.checkpoint_epochs,
+            self.options.checkpoint_s,
+        );
+        let reports = match trainer.is_stopped() {
+            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
+            true => Vec::new(),
+        };
+        let last = reports.last().and_then(|report| report.valid);
+        trainer.take_best(ranks)?;
+        let (best_epoch, best) = match &trainer.best {
+            Some(best) => (best.epoch, Some(best.scores)),
+            None => (begin + reports.len() as u32, last),
+        };
+        Ok(LinkOutcome {
+            best_epoch,
+            valid: match best {
+                Some(valid) => Some(valid),
+                None => trainer.rank(data.valid(), ranks)?,
+            },
+            decoder_valid: trainer.decoder_alone.map(|best| best.scores),
+            test: trainer.rank(data.test(), ranks)?,
+            params_hash: trainer.params_hash(ranks)?,
+            n_bytes: trainer.n_bytes(),
+            predicted_bytes: self.predicted_bytes,
+            config: config.clone(),
+            reports,
+        })
+    }
+}
