@@ -48,10 +48,10 @@ pub(crate) struct LinkArgs {
     /// Model below the decoder: none (vectors of nodes and relations alone), or rgcn (the paper's, which ranks worse) [default: none]
     #[arg(long, value_name = "none|rgcn", hide_possible_values = true)]
     encoder: Option<EncoderKind>,
-    /// Epochs of the decoder alone, before the encoder's layers join; with k-vs-all [default: 12]
+    /// Epochs of the decoder alone, before the encoder's layers join; with k-vs-all [default: 14]
     #[arg(long, value_name = "N")]
     warm_epochs: Option<u32>,
-    /// Questions of a step with the encoder's messages; 0: all; with k-vs-all [default: 8192]
+    /// Questions of a step with the encoder's messages; 0: all; with k-vs-all [default: 4096]
     #[arg(long, value_name = "N")]
     message_batch: Option<u32>,
     /// Learning rate of the encoder's layers, where it is not that of the vectors; with k-vs-all [default: 0.01]

@@ -192,8 +192,8 @@ impl LinkConfig {
             },
             encode: true,
             residual: true,
-            warm_epochs: 12,
-            message_batch: 8192,
+            warm_epochs: 14,
+            message_batch: 4096,
             layer_rate: 0.01,
             edge_dropout: 0.0,
             ..decoder
