@@ -159,10 +159,10 @@ const REFUSED: [(&str, &str); 12] = [
     ("--negatives 0", "negatives = 0"),
     ("--repeats 2", "--repeats"),
     (
-        "--ranks 2",
+        "--negatives 4 --ranks 2",
         "ranks = 2: expected 1 with a loss of sampled nodes",
     ),
-    ("--loss k-vs-all", "loss = k-vs-all"),
+    ("--loss k-vs-all --clip 1", "clip = 1"),
     ("--train x.tsv", "--train has no meaning for links"),
     ("--hops 2", "--hops has no meaning for links"),
     ("--preset am", "--preset"),
@@ -324,7 +324,7 @@ fn blocks_are_the_same_on_any_number_of_ranks() {
     assert_eq!(whole["settings"]["bases"], 0);
 }
 
-const KEYS: [(&str, &str); 28] = [
+const KEYS: [(&str, &str); 29] = [
     ("task", "string"),
     ("graph", "string"),
     ("nodes", "count"),
@@ -349,6 +349,7 @@ const KEYS: [(&str, &str); 28] = [
     ("epoch_ms", "number"),
     ("final_loss", "number"),
     ("bytes", "count"),
+    ("predicted_bytes", "count"),
     ("params_hash", "string"),
     ("peak_mib", "number"),
     ("load_seconds", "number"),
@@ -387,6 +388,7 @@ fn answers_say_what_ranks_are_measured_with() {
         "epoch_ms",
         "final_loss",
         "bytes",
+        "predicted_bytes",
         "params_hash",
     ];
     let keys: Vec<_> = KEYS

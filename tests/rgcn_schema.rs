@@ -81,7 +81,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 31] = [
+const RGCN_TRAIN: [(&str, &str); 33] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -99,11 +99,13 @@ const RGCN_TRAIN: [(&str, &str); 31] = [
     ("accuracy_mean", "number"),
     ("accuracy_std", "number"),
     ("accuracy_interval", "number"),
+    ("best_epochs", "list"),
     ("epoch_ms", "number"),
     ("forward_ms", "number"),
     ("backward_ms", "number"),
     ("final_loss", "number"),
     ("peak_mib", "number"),
+    ("rank_times", "list"),
     ("bytes_per_rank", "list"),
     ("budget_per_device", "null"),
     ("devices", "list"),

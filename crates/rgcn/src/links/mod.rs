@@ -14,6 +14,7 @@ mod kvsall;
 mod memory;
 #[cfg(test)]
 pub(crate) mod naive;
+pub(crate) mod options;
 mod questions;
 pub(crate) mod ranking;
 pub(crate) mod run;

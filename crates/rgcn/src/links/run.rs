@@ -1,6 +1,5 @@
-//! Runs that predict links: their options and outcome, and one job for all ranks.
+//! Runs that predict links: their outcome, and one job for all ranks.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use shardgraph_collectives::{Comm, Timeout};
@@ -9,6 +8,7 @@ use super::config::{LinkConfig, LinkLoss};
 use super::data::LinkData;
 use super::kvsall::N_BLOCKS;
 use super::memory;
+use super::options::LinkOptions;
 use super::ranking::LinkScores;
 use super::state::{self, LinkState};
 use super::trainer::{LinkReport, LinkTrainer, Tables, layout_of, message_graph};
@@ -18,39 +18,6 @@ use crate::model::layout::Layout;
 use crate::train::run::{self, RunFolder, Trainer};
 use crate::train::run_ranks;
 use crate::train::schedule::CheckpointSchedule;
-
-/// The folder of a run that predicts links.
-#[derive(Clone, Debug)]
-pub struct LinkOptions {
-    /// Ranks that share a step, each a thread: up to 16 with the loss over all nodes, else 1; with
-    /// an encoder they share its messages too.
-    pub n_ranks: u32,
-    /// The most bytes that the ranks may hold together; absent: what the machine has free.
-    pub memory: Option<u64>,
-    /// The folder for checkpoints and metrics; absent: none are written.
-    pub folder: Option<PathBuf>,
-    /// Go on from the folder's newest checkpoint.
-    pub resume: bool,
-    /// Epochs between two checkpoints; 0: none but those of `checkpoint_s`, and the last.
-    pub checkpoint_epochs: u32,
-    /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs
-    /// decide alone.
-    pub checkpoint_s: Option<f64>,
-}
-
-impl Default for LinkOptions {
-    /// One rank, no folder.
-    fn default() -> LinkOptions {
-        LinkOptions {
-            n_ranks: 1,
-            memory: None,
-            folder: None,
-            resume: false,
-            checkpoint_epochs: 0,
-            checkpoint_s: None,
-        }
-    }
-}
 
 /// A finished run.
 #[derive(Clone, Debug)]

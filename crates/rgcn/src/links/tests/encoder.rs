@@ -9,6 +9,7 @@ use crate::links::config::{LinkConfig, LinkLoss};
 use crate::links::data::LinkData;
 use crate::links::encoder::Messages;
 use crate::links::kvsall::StepScale;
+use crate::links::options::LinkOptions;
 use crate::links::questions::{Asked, Questions};
 use crate::links::run::*;
 use crate::links::saved::SavedLinks;

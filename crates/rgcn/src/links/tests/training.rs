@@ -7,6 +7,7 @@ use shardgraph_collectives::{Comm, Timeout};
 
 use super::super::config::LinkConfig;
 use super::super::data::LinkData;
+use super::super::options::LinkOptions;
 use super::super::run::*;
 use super::super::saved::SavedLinks;
 use super::super::trainer::*;
