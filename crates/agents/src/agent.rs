@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::observations::{ActionBuffer, Seen};
 use crate::policy_agent::PolicyAgent;
 use crate::run_options::RunOptions;
+use crate::sac::SacAgent;
 use crate::weights::hash_of;
 
 /// What every agent can do: take weights, and act as well as it can.
@@ -102,6 +103,7 @@ impl AgentConfig {
     pub fn agent(&self, options: &RunOptions) -> Result<Box<dyn Agent>, Error> {
         Ok(match &self.algorithm {
             Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(self, options)?),
+            Algorithm::Sac(_) => Box::new(SacAgent::of_config(self, options)?),
             Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => {
                 Box::new(PolicyAgent::of_config(self, options)?)
             }

@@ -75,9 +75,9 @@ impl RunState {
                 state.n_steps
             )));
         }
-        // DQN counts by environment; the others, whose environments are elsewhere, count whole episodes.
+        // DQN and SAC count by environment; the others, whose environments are elsewhere, count whole episodes.
         let n = match state.config.algorithm {
-            Algorithm::Dqn(_) => state.config.environment.n_environments,
+            Algorithm::Dqn(_) | Algorithm::Sac(_) => state.config.environment.n_environments,
             _ => 1,
         };
         state.episodes = state.episodes.of_environments(n)?;

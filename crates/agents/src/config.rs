@@ -15,6 +15,7 @@ use crate::impala::ImpalaConfig;
 use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
 use crate::run_environments::{Environments, Spaces};
+use crate::sac::SacConfig;
 use crate::settings_text::{self, Form, Mistake};
 
 /// The version of the settings that this program reads and writes.
@@ -112,6 +113,8 @@ pub enum Algorithm {
     Ppo(PpoConfig),
     /// Policy gradient from whole episodes.
     Reinforce(ReinforceConfig),
+    /// Soft actor-critic.
+    Sac(SacConfig),
 }
 
 impl EnvironmentConfig {
@@ -135,6 +138,7 @@ impl Algorithm {
             Algorithm::Impala(_) => "impala",
             Algorithm::Ppo(_) => "ppo",
             Algorithm::Reinforce(_) => "reinforce",
+            Algorithm::Sac(_) => "sac",
         }
     }
 
@@ -175,6 +179,14 @@ impl Algorithm {
         match self {
             Algorithm::Reinforce(reinforce) => Ok(reinforce),
             other => Err(other.is_not("reinforce")),
+        }
+    }
+
+    /// The settings of soft actor-critic.
+    pub(crate) fn sac(&self) -> Result<&SacConfig, Error> {
+        match self {
+            Algorithm::Sac(sac) => Ok(sac),
+            other => Err(other.is_not("sac")),
         }
     }
 
@@ -281,6 +293,7 @@ impl AgentConfig {
             Algorithm::Impala(impala) => impala.check(n_environments, widths),
             Algorithm::Ppo(ppo) => ppo.check(n_environments, widths),
             Algorithm::Reinforce(reinforce) => reinforce.check(widths),
+            Algorithm::Sac(sac) => sac.check(environments.spaces(), n_environments),
         }
     }
 }

@@ -16,7 +16,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("environment.n_environments", "how many take their steps together, in each actor"),
     ("environment.scale_observations", "whether observations with bounds are scaled to -1 to 1"),
     ("environment.options", "options of the environment"),
-    ("algorithm.name", "how it learns: dqn, apex, impala, ppo or reinforce"),
+    ("algorithm.name", "how it learns: dqn, apex, impala, ppo, reinforce or sac"),
     // Networks.
     ("algorithm.network", "layers"),
     ("algorithm.network.hidden", "widths of the hidden layers"),
@@ -37,6 +37,10 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("algorithm.loss.v_trace.rho_bar", "largest ratio in a TD error"),
     ("algorithm.loss.v_trace.c_bar", "largest ratio in a trace"),
     ("algorithm.loss.v_trace.lambda", "decay of traces"),
+    ("algorithm.temperature", "what a nat of the policy's entropy is worth"),
+    ("algorithm.temperature.initial", "at first"),
+    ("algorithm.temperature.learned", "whether it is learned"),
+    ("algorithm.temperature.target_entropy", "entropy that a learned one holds the policy at, in nats, such as -1.0; absent: minus the elements of an action, and 0.98 of the largest for discrete ones"),
     // Steps of the optimiser.
     ("algorithm.optimiser", "how gradients become steps"),
     ("algorithm.optimiser.rule", "\"adam\", \"sgd\" or \"rms_prop\", or one with constants, such as { adam = { epsilon = 1e-5 } }"),
@@ -63,6 +67,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("algorithm.learning_starts", "steps before the first update"),
     ("algorithm.train_every", "steps between updates"),
     ("algorithm.target_sync_steps", "steps between copies of the weights into the target network"),
+    ("algorithm.tau", "part of the way that the target critics go to the critics with each update"),
     ("algorithm.target_sync_updates", "updates between copies of the weights into the target network"),
     ("algorithm.log_updates", "updates between two rows of losses in the metrics"),
     ("algorithm.log_rollouts", "rollouts between two rows of losses in the metrics"),

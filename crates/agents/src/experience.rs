@@ -6,11 +6,11 @@ use shardgraph_replay::{Ending, LeafRef, NStepAssembler, NStepTransition};
 
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::observations::Seen;
+use crate::observations::{ActionBuffer, Seen};
 use crate::run_environments::{Environments, final_observation};
 
-/// Where a transition starts: the slot of what was seen, and what was done.
-type Start = (u32, u32);
+/// Where a transition starts: the slot of what was seen and what was done.
+pub(crate) type Start = u32;
 
 /// Takes a transition, as the cells of its layout.
 pub(crate) type Insert<'a> = dyn FnMut(&[LeafRef<'_>]) -> Result<(), Error> + 'a;
@@ -23,6 +23,10 @@ pub(crate) struct Experience {
     episodes: EpisodeStatistics,
     /// What was seen before the last n steps: of each environment n rows, used in turn.
     seen: Vec<f32>,
+    /// What was done then, as rows of the same slots.
+    done: ActionBuffer,
+    /// Numbers or elements of an action.
+    action_width: usize,
     n_slots: u32,
     /// The row of each environment that the next step uses.
     slots: Vec<u32>,
@@ -46,15 +50,18 @@ impl Experience {
         let mut vector = environments.vector(n_environments)?;
         vector.reset(seed);
         let width = environments.spaces().n_features();
+        let (is_box, action_width) = environments.spaces().action_form();
         Ok(Experience {
             vector,
             folders: vec![NStepAssembler::new(n_step, gamma); n_environments],
             episodes: EpisodeStatistics::new(n_environments),
             seen: vec![0.0; n_environments * n_step as usize * width],
+            done: ActionBuffer::zeros(is_box, n_environments * n_step as usize * action_width),
+            action_width,
             n_slots: n_step,
             slots: vec![0; n_environments],
             width,
-            n_actions: environments.spaces().n_actions()?,
+            n_actions: environments.spaces().n_action_columns(),
             has_mask: environments.spaces().has_mask(),
             next_mask: Vec::new(),
             folded: Vec::new(),
@@ -85,7 +92,7 @@ impl Experience {
     /// episode that it ends to `ended`.
     pub(crate) fn step(
         &mut self,
-        actions: &[u32],
+        actions: Actions<'_>,
         insert: &mut Insert<'_>,
         ended: &mut Vec<Episode>,
     ) -> Result<(), Error> {
@@ -94,9 +101,11 @@ impl Experience {
             let row = self.row(idx, self.slots[idx]);
             self.seen[row..row + self.width].copy_from_slice(seen);
         }
-        self.vector.step(Actions::Discrete(actions))?;
-        for (idx, &action) in actions.iter().enumerate() {
-            self.remember(idx, action, insert)?;
+        self.vector.step(actions)?;
+        for idx in 0..self.len() {
+            let slot = self.slot(idx, self.slots[idx]);
+            self.done.copy_row(slot, actions, idx, self.action_width);
+            self.remember(idx, insert)?;
             let step = self.vector.last_step();
             let episode = self
                 .episodes
@@ -106,13 +115,18 @@ impl Experience {
         Ok(())
     }
 
+    /// The slot of an environment among those of all.
+    fn slot(&self, idx: usize, slot: u32) -> usize {
+        idx * self.n_slots as usize + slot as usize
+    }
+
     /// Where a row of `seen` begins.
     fn row(&self, idx: usize, slot: u32) -> usize {
-        (idx * self.n_slots as usize + slot as usize) * self.width
+        self.slot(idx, slot) * self.width
     }
 
     /// Gives away what the last step of one environment completed.
-    fn remember(&mut self, idx: usize, action: u32, insert: &mut Insert<'_>) -> Result<(), Error> {
+    fn remember(&mut self, idx: usize, insert: &mut Insert<'_>) -> Result<(), Error> {
         let step = self.vector.last_step();
         let ending = match (step.terminated[idx], step.truncated[idx]) {
             (true, _) => Some(Ending::Terminated),
@@ -121,7 +135,7 @@ impl Experience {
         };
         self.folded.clear();
         let slot = self.slots[idx];
-        self.folders[idx].push((slot, action), step.rewards[idx], ending, &mut self.folded);
+        self.folders[idx].push(slot, step.rewards[idx], ending, &mut self.folded);
         self.slots[idx] = (slot + 1) % self.n_slots;
         if self.folded.is_empty() {
             return Ok(());
@@ -134,11 +148,11 @@ impl Experience {
             None => &vector.observations()[idx * self.width..][..self.width],
         };
         for folded in &self.folded {
-            let (slot, action) = folded.start;
-            let row = self.row(idx, slot);
+            let row = self.row(idx, folded.start);
+            let slot = self.slot(idx, folded.start);
             let cells = [
                 LeafRef::F32(&self.seen[row..row + self.width]),
-                LeafRef::U32(&[action]),
+                self.done.row(slot, self.action_width),
                 LeafRef::F32(&[folded.reward_sum]),
                 LeafRef::F32(next),
                 LeafRef::F32(&[folded.discount]),
@@ -180,14 +194,16 @@ impl Experience {
     pub(crate) fn to_parts(&self) -> Parts {
         let mut parts = Parts {
             environments: self.vector.to_bytes(),
+            actions: self.done.emptied(),
             ..Parts::default()
         };
         for (idx, folder) in self.folders.iter().enumerate() {
             parts.n.push(folder.pending().count() as u32);
-            for (&(slot, action), reward) in folder.pending() {
+            for (&slot, reward) in folder.pending() {
                 let row = self.row(idx, slot);
                 parts.observations.extend(&self.seen[row..row + self.width]);
-                parts.actions.push(action);
+                let slot = self.slot(idx, slot);
+                parts.actions.push_row(&self.done, slot, self.action_width);
                 parts.rewards.push(reward);
             }
         }
@@ -203,22 +219,23 @@ impl Experience {
     ) -> Result<(), Error> {
         self.episodes = episodes.of_environments(self.len())?;
         self.vector.restore(state.u8s(environments)?)?;
-        self.take(&Parts::from_tensors(state)?)
+        self.take(&Parts::from_tensors(state, self.done.emptied())?)
     }
 
     /// Takes over the steps that wait.
     fn take(&mut self, parts: &Parts) -> Result<(), Error> {
-        parts.check(self.len(), self.width)?;
+        parts.check(self.len(), self.width, self.action_width)?;
         let observations = parts.observations.chunks_exact(self.width);
-        let steps = parts.actions.iter().zip(&parts.rewards).zip(observations);
-        let mut steps = steps;
+        let mut steps = parts.rewards.iter().zip(observations).enumerate();
         for (idx, &n) in parts.n.iter().enumerate() {
             let mut completed = Vec::new();
-            for ((&action, &reward), seen) in steps.by_ref().take(n as usize) {
+            for (step, (&reward, seen)) in steps.by_ref().take(n as usize) {
                 let slot = self.slots[idx];
                 let row = self.row(idx, slot);
                 self.seen[row..row + self.width].copy_from_slice(seen);
-                self.folders[idx].push((slot, action), reward, None, &mut completed);
+                let (to, actions) = (self.slot(idx, slot), parts.actions.actions());
+                self.done.copy_row(to, actions, step, self.action_width);
+                self.folders[idx].push(slot, reward, None, &mut completed);
                 self.slots[idx] = (slot + 1) % self.n_slots;
             }
             if !completed.is_empty() {
@@ -231,6 +248,8 @@ impl Experience {
     }
 }
 
+const ACTIONS: &str = "pending/actions";
+
 /// The environments' state, and the steps that wait for the rest of their rewards, environment by environment.
 #[derive(Default)]
 pub(crate) struct Parts {
@@ -238,7 +257,7 @@ pub(crate) struct Parts {
     /// How many wait, by environment.
     n: Vec<u32>,
     observations: Vec<f32>,
-    actions: Vec<u32>,
+    actions: ActionBuffer,
     rewards: Vec<f32>,
 }
 
@@ -252,28 +271,36 @@ impl Parts {
         tensors.add_u8(environments, &self.environments)?;
         tensors.add_u32("pending/n", &self.n)?;
         tensors.add_f32("pending/observations", &self.observations)?;
-        tensors.add_u32("pending/actions", &self.actions)?;
+        match &self.actions {
+            ActionBuffer::Discrete(actions) => tensors.add_u32(ACTIONS, actions)?,
+            ActionBuffer::Continuous(actions) => tensors.add_f32(ACTIONS, actions)?,
+        }
         Ok(tensors.add_f32("pending/rewards", &self.rewards)?)
     }
 
-    fn from_tensors(state: &Tensors<'_>) -> Result<Parts, Error> {
+    /// With actions of the kind of `kind`.
+    fn from_tensors(state: &Tensors<'_>, kind: ActionBuffer) -> Result<Parts, Error> {
         Ok(Parts {
             environments: Vec::new(),
             n: state.u32s("pending/n")?,
             observations: state.f32s("pending/observations")?,
-            actions: state.u32s("pending/actions")?,
+            actions: match kind {
+                ActionBuffer::Discrete(_) => ActionBuffer::Discrete(state.u32s(ACTIONS)?),
+                ActionBuffer::Continuous(_) => ActionBuffer::Continuous(state.f32s(ACTIONS)?),
+            },
             rewards: state.f32s("pending/rewards")?,
         })
     }
 
-    fn check(&self, n_environments: usize, width: usize) -> Result<(), Error> {
+    fn check(&self, n_environments: usize, width: usize, action_width: usize) -> Result<(), Error> {
         let n_steps = self.n.iter().map(|&n| n as usize).sum::<usize>();
         let lengths = [
             self.observations.len(),
-            self.actions.len() * width,
-            self.rewards.len() * width,
+            self.actions.len(),
+            self.rewards.len(),
         ];
-        if self.n.len() == n_environments && lengths == [n_steps * width; 3] {
+        let expected = [n_steps * width, n_steps * action_width, n_steps];
+        if self.n.len() == n_environments && lengths == expected {
             return Ok(());
         }
         Err(Error::input(
@@ -323,6 +350,7 @@ pub(crate) mod tests {
             });
             Ok(())
         };
+        let actions = Actions::Discrete(actions);
         experience.step(actions, &mut insert, &mut ended).unwrap();
         (stored, ended)
     }

@@ -20,6 +20,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod act_programs;
 mod advance;
 mod agent;
 mod apex;
@@ -45,6 +46,7 @@ mod reinforce;
 mod run;
 mod run_environments;
 mod run_options;
+mod sac;
 mod settings_text;
 mod statistics;
 mod topology;
@@ -86,6 +88,7 @@ pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_gradient, policy_step,
 pub use run::{Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use run_environments::{Environments, Spaces};
 pub use run_options::RunOptions;
+pub use sac::{SacAgent, SacConfig, SacNetworkConfig, SacReplayConfig, TemperatureConfig};
 pub use statistics::{Interval, interquartile_interval, interquartile_mean};
 pub use topology::{PolicyLag, TopologyOutcome};
 pub use train_topology::{check_processes, train_topology, train_topology_as_process};

@@ -6,6 +6,7 @@ use shardgraph_replay::{NStepAssembler, PrioritizedMemory};
 use crate::config::{AgentConfig, Algorithm, Rule};
 use crate::dqn::layout_of;
 use crate::error::Error;
+use crate::experience::Start;
 use crate::run_environments::Environments;
 
 /// Where the parts of a run are.
@@ -64,6 +65,7 @@ fn replay_bytes(
 ) -> Result<(u64, usize), Error> {
     let (capacity, n_shards, is_prioritized) = match &config.algorithm {
         Algorithm::Dqn(dqn) => (dqn.replay.capacity, 1, dqn.replay.prioritized.is_some()),
+        Algorithm::Sac(sac) => (sac.replay.capacity, 1, false),
         Algorithm::Apex(apex) => (apex.replay.capacity, apex.n_shards, true),
         Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => return Ok((0, 0)),
     };
@@ -89,6 +91,7 @@ fn replay_bytes(
 fn environment_bytes(config: &AgentConfig, environments: &Environments, parts: Parts) -> u64 {
     let (n_step, n_actors) = match &config.algorithm {
         Algorithm::Dqn(dqn) => (dqn.n_step, 1),
+        Algorithm::Sac(_) => (1, 1),
         Algorithm::Apex(apex) => (apex.n_step, apex.n_actors),
         Algorithm::Impala(impala) => (0, impala.n_actors),
         Algorithm::Ppo(_) | Algorithm::Reinforce(_) => (0, 1),
@@ -98,13 +101,14 @@ fn environment_bytes(config: &AgentConfig, environments: &Environments, parts: P
         Parts::Apart => 1,
     };
     let row = 4 * environments.spaces().n_features() as u64;
-    // A window: the observation; and its slot, the action and the reward in a list of its own that grows by doubling from 4.
+    let action = 4 * environments.spaces().action_form().1 as u64;
+    // A window: the observation and the action; and its slot and the reward in a list of its own that grows by doubling from 4.
     let windows = match n_step {
         0 => 0,
         n => {
             let n_open = u64::from(n).next_power_of_two().max(4);
-            let own = u64::from(n).saturating_mul(row);
-            let lists = n_open * 12 + size_of::<NStepAssembler<(u32, u32)>>() as u64;
+            let own = u64::from(n).saturating_mul(row + action);
+            let lists = n_open * 8 + size_of::<NStepAssembler<Start>>() as u64;
             own.saturating_add(16 + lists)
         }
     };

@@ -8,6 +8,7 @@ use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::impala::ImpalaConfig;
 use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
+use crate::sac::{SacConfig, SacNetworkConfig};
 
 /// Settings that come with the program.
 struct Shipped {
@@ -81,7 +82,7 @@ const fn graph(name: &'static str, about: &'static str, environment: &'static st
 }
 
 /// Of each environment the first is what its name alone means.
-const SHIPPED: [Shipped; 23] = [
+const SHIPPED: [Shipped; 24] = [
     Shipped {
         name: "acrobot-ppo",
         about: "two links, proximal policy optimisation",
@@ -191,6 +192,15 @@ const SHIPPED: [Shipped; 23] = [
         steps: 200_000,
         algorithm: || Algorithm::Ppo(pendulum_ppo()),
     },
+    Shipped {
+        name: "pendulum-sac",
+        about: "a pendulum with a continuous torque, soft actor-critic",
+        environment: "pendulum",
+        n_environments: 1,
+        scale_observations: false,
+        steps: 10_000,
+        algorithm: || Algorithm::Sac(pendulum_sac()),
+    },
     game("seaquest-ppo", "MinAtar's Seaquest, PPO", "seaquest"),
     game(
         "space-invaders-ppo",
@@ -214,7 +224,7 @@ const SHIPPED: [Shipped; 23] = [
 ];
 
 /// The algorithms, by the name that settings have for them.
-const ALGORITHMS: [&str; 5] = ["apex", "dqn", "impala", "ppo", "reinforce"];
+const ALGORITHMS: [&str; 6] = ["apex", "dqn", "impala", "ppo", "reinforce", "sac"];
 
 /// An algorithm with its defaults; `None` for an unknown one.
 fn algorithm_by_default(name: &str) -> Option<Algorithm> {
@@ -224,6 +234,7 @@ fn algorithm_by_default(name: &str) -> Option<Algorithm> {
         "impala" => Algorithm::Impala(ImpalaConfig::default()),
         "ppo" => Algorithm::Ppo(PpoConfig::default()),
         "reinforce" => Algorithm::Reinforce(ReinforceConfig::default()),
+        "sac" => Algorithm::Sac(SacConfig::default()),
         _ => return None,
     })
 }
@@ -231,7 +242,7 @@ fn algorithm_by_default(name: &str) -> Option<Algorithm> {
 /// The defaults of an algorithm for an environment, with the number of environments that goes with them.
 fn by_default(algorithm: Algorithm, environment: &str) -> AgentConfig {
     let n_environments = match &algorithm {
-        Algorithm::Dqn(_) | Algorithm::Reinforce(_) => 1,
+        Algorithm::Dqn(_) | Algorithm::Reinforce(_) | Algorithm::Sac(_) => 1,
         Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
         Algorithm::Ppo(_) => 16,
     };
@@ -375,6 +386,21 @@ fn pendulum_ppo() -> PpoConfig {
         gamma: 0.9,
         n_minibatches: 32,
         n_epochs: 10,
+        ..default
+    }
+}
+
+/// Small layers and a large step size: the swing is learned within some thousand updates.
+fn pendulum_sac() -> SacConfig {
+    let default = SacConfig::default();
+    SacConfig {
+        network: SacNetworkConfig {
+            hidden: vec![64, 64],
+        },
+        optimiser: OptimiserConfig {
+            learning_rate: 1e-3,
+            ..default.optimiser
+        },
         ..default
     }
 }

@@ -2,6 +2,7 @@
 //! may be taken, and those that are.
 
 use shardgraph_environments::{Actions, VectorEnvironment};
+use shardgraph_replay::LeafRef;
 
 use crate::error::{Error, ErrorKind};
 
@@ -119,7 +120,70 @@ impl ActionBuffer {
     }
 }
 
+/// Rows of actions, of which each has `width` numbers or elements.
 impl ActionBuffer {
+    /// So many zeros, for actions of a box or for numbers.
+    pub(crate) fn zeros(is_box: bool, len: usize) -> ActionBuffer {
+        match is_box {
+            false => ActionBuffer::Discrete(vec![0; len]),
+            true => ActionBuffer::Continuous(vec![0.0; len]),
+        }
+    }
+
+    /// An empty one of this kind.
+    pub(crate) fn emptied(&self) -> ActionBuffer {
+        match self {
+            ActionBuffer::Discrete(_) => ActionBuffer::Discrete(Vec::new()),
+            ActionBuffer::Continuous(_) => ActionBuffer::Continuous(Vec::new()),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            ActionBuffer::Discrete(actions) => actions.len(),
+            ActionBuffer::Continuous(actions) => actions.len(),
+        }
+    }
+
+    /// Row `row` of this one becomes row `from` of `actions`, which have its kind.
+    pub(crate) fn copy_row(&mut self, row: usize, actions: Actions<'_>, from: usize, width: usize) {
+        let (to, from) = (row * width, from * width);
+        match (self, actions) {
+            (ActionBuffer::Discrete(own), Actions::Discrete(actions)) => {
+                own[to..to + width].copy_from_slice(&actions[from..from + width]);
+            }
+            (ActionBuffer::Continuous(own), Actions::Continuous(actions)) => {
+                own[to..to + width].copy_from_slice(&actions[from..from + width]);
+            }
+            _ => unreachable!("the environments have taken actions of another kind"),
+        }
+    }
+
+    /// Adds row `row` of another one of its kind.
+    pub(crate) fn push_row(&mut self, other: &ActionBuffer, row: usize, width: usize) {
+        match (self, other) {
+            (ActionBuffer::Discrete(own), ActionBuffer::Discrete(other)) => {
+                own.extend(&other[row * width..(row + 1) * width]);
+            }
+            (ActionBuffer::Continuous(own), ActionBuffer::Continuous(other)) => {
+                own.extend(&other[row * width..(row + 1) * width]);
+            }
+            _ => unreachable!("both are of one space"),
+        }
+    }
+
+    /// Row `row`, as a cell of a transition.
+    pub(crate) fn row(&self, row: usize, width: usize) -> LeafRef<'_> {
+        match self {
+            ActionBuffer::Discrete(actions) => {
+                LeafRef::U32(&actions[row * width..(row + 1) * width])
+            }
+            ActionBuffer::Continuous(actions) => {
+                LeafRef::F32(&actions[row * width..(row + 1) * width])
+            }
+        }
+    }
+
     /// An empty list for elements.
     pub(crate) fn continuous(&mut self) -> &mut Vec<f32> {
         if !matches!(self, ActionBuffer::Continuous(_)) {

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::ppo::PpoTrainer;
 use crate::rank_trainer::{Place, RankTrainer};
 use crate::run_options::RunOptions;
+use crate::sac::SacTrainer;
 use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
@@ -203,31 +204,53 @@ fn run(
     let family = options.device.kind().family();
     let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
     ranks.agree(&[("version or set of arguments", hash(arguments.as_bytes()))])?;
-    match is_of_ppo(ranks, start)? {
-        true => run_by::<PpoTrainer>(ranks, start, options, progress),
-        false => run_by::<DqnTrainer>(ranks, start, options, progress),
+    match family_of(ranks, start)? {
+        Family::Dqn => run_by::<DqnTrainer>(ranks, start, options, progress),
+        Family::Ppo => run_by::<PpoTrainer>(ranks, start, options, progress),
+        Family::Sac => run_by::<SacTrainer>(ranks, start, options, progress),
     }
 }
 
-/// Whether the run is one of PPO. Rank 0 alone may see the folder of a run that goes on, and tells the others.
-fn is_of_ppo(ranks: &mut Ranks<'_>, start: &Start) -> Result<bool, Error> {
-    let is_ppo = |config: &AgentConfig| matches!(config.algorithm, Algorithm::Ppo(_));
+/// The algorithms whose ranks share each batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Dqn,
+    Ppo,
+    Sac,
+}
+
+impl Family {
+    const ALL: [Family; 3] = [Family::Dqn, Family::Ppo, Family::Sac];
+
+    /// DQN for an algorithm of another kind, which it refuses by name.
+    fn of(config: &AgentConfig) -> Family {
+        match config.algorithm {
+            Algorithm::Ppo(_) => Family::Ppo,
+            Algorithm::Sac(_) => Family::Sac,
+            _ => Family::Dqn,
+        }
+    }
+}
+
+/// The algorithm of a run. Rank 0 alone may see the folder of a run that goes on, and tells the others.
+fn family_of(ranks: &mut Ranks<'_>, start: &Start) -> Result<Family, Error> {
     if let Start::New { config, .. } = start {
-        return Ok(is_ppo(config));
+        return Ok(Family::of(config));
     }
     ranks
         .fail_together(|ranks| {
-            let mut flag = [0u8];
+            let mut number = [0u8];
             if ranks.is_first() {
-                flag[0] = is_ppo(&start.config()?).into();
+                number[0] = Family::of(&start.config()?) as u8;
             }
-            Ok::<_, Error>(flag)
+            Ok::<_, Error>(number)
         })
-        .and_then(|mut flag| {
-            let buf = (&mut flag).into();
+        .and_then(|mut number| {
+            let buf = (&mut number).into();
             let op = Op::Broadcast { buf, root: 0 };
             ranks.comm.run(op, ranks.timeout)?;
-            Ok(flag[0] == 1)
+            let family = Family::ALL.get(usize::from(number[0])).copied();
+            family.ok_or_else(|| Error::internal("rank 0 told of an algorithm that is not known"))
         })
 }
 
@@ -465,9 +488,10 @@ pub(crate) fn last_step(
 
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
     check_some(n_ranks)?;
-    match &config.algorithm {
-        Algorithm::Ppo(_) => PpoTrainer::check_ranks(config, n_ranks),
-        _ => DqnTrainer::check_ranks(config, n_ranks),
+    match Family::of(config) {
+        Family::Dqn => DqnTrainer::check_ranks(config, n_ranks),
+        Family::Ppo => PpoTrainer::check_ranks(config, n_ranks),
+        Family::Sac => SacTrainer::check_ranks(config, n_ranks),
     }
 }
 

@@ -100,6 +100,15 @@ impl Spaces {
         self.has_mask
     }
 
+    /// Whether an action is one of a box, and its numbers or elements.
+    pub(crate) fn action_form(&self) -> (bool, usize) {
+        match self.action.kind() {
+            SpaceKind::Box { .. } => (true, self.n_action_columns),
+            SpaceKind::Tuple { spaces } => (false, spaces.len()),
+            _ => (false, 1),
+        }
+    }
+
     /// The number of actions.
     ///
     /// # Errors

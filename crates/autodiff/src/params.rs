@@ -1,6 +1,6 @@
 //! Named parameters in one flat arena.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardgraph_device::{Buffer, Device};
 
@@ -145,6 +145,7 @@ impl Params {
     /// Gives each frozen parameter the values of its trained one: the hard update of a target network.
     ///
     /// Two belong together whose names are equal behind their first scope: `target/head/w` and `online/head/w`, or `head/w` alone.
+    /// A scope none of whose parameters has a frozen one is left alone, as the policy of an actor-critic whose critics have targets.
     ///
     /// # Errors
     /// When one has no counterpart or two, or the two differ in shape; no value has changed then.
@@ -202,9 +203,12 @@ impl Params {
             self.check_pair(trained, frozen)?;
             pairs.push((trained, frozen));
         }
-        match unpaired.values().next() {
+        let paired: BTreeSet<&str> = pairs.iter().map(|pair| scope_of(&self.names[pair.0])).collect();
+        let is_missed = |name: &str| paired.is_empty() || paired.contains(scope_of(name));
+        let mut unpaired = unpaired.into_values();
+        match unpaired.find(|&alone| is_missed(&self.names[alone])) {
             None => Ok(pairs),
-            Some(&alone) => Err(Error::Usage(format!(
+            Some(alone) => Err(Error::Usage(format!(
                 "params: the trained parameter `{}` has no frozen one: add all of the target's parameters after \
                  freeze_rest, {n_trained} of them, {} are there",
                 self.names[alone],
@@ -261,6 +265,11 @@ fn strip_scope(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, behind)| behind)
 }
 
+/// The first scope; of a name without one the name.
+fn scope_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(scope, _)| scope)
+}
+
 fn check_len(method: &str, given: usize, wanted: usize) -> Result<(), Error> {
     match given == wanted {
         true => Ok(()),
@@ -315,6 +324,16 @@ mod tests {
         assert_eq!(params.flat(), [7.0, 8.0, 9.0, 7.0, 8.0, 9.0]);
         assert!(params.set_trained(&[0.0; 6]).is_err());
         assert!(params.blend_trained_into_frozen(f32::NAN).is_err());
+    }
+
+    #[test]
+    fn a_scope_without_frozen_parameters_is_left_alone() {
+        let mut params = named(
+            &["policy/w", "critics/0/w", "critics/1/w"],
+            &["targets/0/w", "targets/1/w"],
+        );
+        params.copy_trained_to_frozen().unwrap();
+        assert_eq!(params.flat(), [0.0, 1.0, 2.0, 1.0, 2.0]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ struct Element {
 impl Element {
     fn new(low: f32, high: f32) -> Element {
         let half = 0.5 * (high - low);
-        let is_bounded = half.is_finite() && half > 0.0;
+        let is_bounded = is_bounded(low, high);
         Element {
             low,
             high,
@@ -59,8 +59,12 @@ impl Element {
     }
 }
 
+fn is_bounded(low: f32, high: f32) -> bool {
+    (high - low).is_finite() && high > low
+}
+
 /// `ln(2 pi)`.
-const LN_2_PI: f32 = 1.837_877_1;
+pub(crate) const LN_2_PI: f32 = 1.837_877_1;
 
 /// The number of elements of a box; `None` for other spaces.
 pub(crate) fn n_elements(action: &Space) -> Option<usize> {
@@ -92,6 +96,12 @@ impl GaussianPolicy {
     /// w, the elements of an action.
     pub fn n_elements(&self) -> usize {
         self.elements.len()
+    }
+
+    /// True if every element has finite bounds.
+    pub(crate) fn is_bounded(&self) -> bool {
+        let mut elements = self.elements.iter();
+        elements.all(|element| is_bounded(element.low, element.high))
     }
 
     /// Columns of a row of parameters: 2 w.
@@ -232,6 +242,19 @@ impl GaussianPolicy {
                 (element.middle + x * element.unit).clamp(element.low, element.high)
             };
             actions.extend(row.iter().zip(&self.elements).map(of_box));
+        }
+    }
+    /// The drawn elements that actions of the box come of, behind those in `drawn`.
+    ///
+    /// # Panics
+    /// When they are no whole number of actions.
+    pub fn drawn_into(&self, actions: &[f32], drawn: &mut Vec<f32>) {
+        let n = self.elements.len();
+        assert!(actions.len().is_multiple_of(n), "whole actions");
+        for row in actions.chunks_exact(n) {
+            let of_action =
+                |(x, element): (&f32, &Element)| (x - element.middle) / element.unit;
+            drawn.extend(row.iter().zip(&self.elements).map(of_action));
         }
     }
 }

@@ -11,7 +11,8 @@
 //!                                          Lstm (Sequences) ─ ActorCritic             sequences to policies, values
 //!                                          Gru ─ EdgeMessagePassing (EdgeBatch)       graphs to rows of nodes
 //! what they say ── SoftmaxPolicy, EpsilonSchedule ──> actions
-//!               ── DqnLoss, Reinforce, ImpalaLoss (VTrace), PpoLoss ──> loss ── Optimiser ──> next Params
+//!               ── DqnLoss, Reinforce, ImpalaLoss (VTrace), PpoLoss, SacLoss ──> loss ── Optimiser ──> next Params
+//! SAC's parts: SacPolicy (SquashedGaussian, SoftmaxPolicy), TwinCritic, Temperature
 //! settings: QNetworkShape, ActorCriticShape, EdgeMessagePassingShape, OptimiserConfig
 //! ```
 //!
@@ -41,6 +42,7 @@ mod action_distribution;
 mod actor_critic;
 #[cfg(any(test, feature = "testing"))]
 mod check;
+mod constant_parameters;
 mod dqn_loss;
 mod dueling_head;
 mod edge_batch;
@@ -59,9 +61,14 @@ mod policy_gradient;
 mod ppo_loss;
 mod q_network;
 mod rows;
+mod sac_loss;
+mod sac_policy;
 mod sequences;
 mod softmax_policy;
 mod spaces;
+mod squashed_gaussian;
+mod temperature;
+mod twin_critic;
 mod v_trace;
 
 #[cfg(test)]
@@ -92,8 +99,13 @@ pub use optimiser_config::{AdamConstants, OptimiserConfig, OptimiserRule};
 pub use policy_gradient::{ImpalaBatch, ImpalaLoss, PolicyLoss, Reduction, Reinforce};
 pub use ppo_loss::{PpoBatch, PpoLoss, PpoOutput};
 pub use q_network::{QNetwork, QNetworkShape};
+pub use sac_loss::{SacBatch, SacLoss, SacNetworks, SacOutput};
+pub use sac_policy::{SacDistribution, SacDraw, SacPolicy};
 pub use sequences::Sequences;
 pub use softmax_policy::SoftmaxPolicy;
+pub use squashed_gaussian::{SquashedDraw, SquashedGaussian};
+pub use temperature::Temperature;
+pub use twin_critic::TwinCritic;
 pub use v_trace::{VTrace, VTraceInputs, VTraceOutput};
 
 pub use shardgraph_autodiff as autodiff;

@@ -22,6 +22,13 @@ pub(crate) fn mean(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
     ctx.scale(sum, 1.0 / n.max(1) as f32)
 }
 
+/// The smaller of two values, element by element: `b - max(b - a, 0)`.
+pub(crate) fn minimum(ctx: &mut dyn Ctx, a: Var, b: Var) -> Result<Var, Error> {
+    let excess = ctx.sub(b, a)?;
+    let excess = ctx.relu(excess)?;
+    ctx.sub(b, excess)
+}
+
 /// One row below the other. Halves are joined to halves, so that a value is copied as often as the
 /// list can be halved.
 pub(crate) fn join(ctx: &mut dyn Ctx, parts: &[Var]) -> Result<Var, Error> {

@@ -22,6 +22,7 @@ mod networks;
 mod optimiser;
 mod policy;
 mod ppo_loss;
+mod sac;
 mod schedules;
 mod sequences;
 mod v_trace;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
+use shardgraph_environments::Actions;
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::{LeafRef, Rows};
 
@@ -176,7 +177,7 @@ impl Actor {
             .act(seen, self.epsilon, &mut stream, &mut self.actions)?;
         let mut insert = |cells: &[LeafRef<'_>]| Ok(self.rows.push(cells)?);
         let ended = &mut self.progress.episodes;
-        self.experience.step(&self.actions, &mut insert, ended)?;
+        self.experience.step(Actions::Discrete(&self.actions), &mut insert, ended)?;
         self.n_steps += n_environments;
         self.progress.n_steps += n_environments;
         Ok(())

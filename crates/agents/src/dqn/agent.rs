@@ -1,19 +1,18 @@
 //! The agent: an online and a target network in one arena, a program that acts and a program that learns.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::Path;
 
-use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
+use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
 use super::update::{Gradient, UpdateProgram};
+use crate::act_programs::{ActPrograms, diverged};
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, Widths};
 use crate::error::{Error, ErrorKind};
@@ -53,8 +52,7 @@ pub struct DqnAgent {
     online: QNetwork,
     optimiser: Optimiser,
     update: UpdateProgram,
-    /// Programs that act, by the number of observations.
-    acting: BTreeMap<usize, ActProgram>,
+    acting: ActPrograms,
     /// The probability of random actions at the end of a run.
     last_epsilon: f32,
     has_mask: bool,
@@ -67,16 +65,6 @@ pub struct Update {
     pub loss: f32,
     /// The mean over the batch of the online network's values of the actions that were taken.
     pub q_mean: f32,
-}
-
-#[derive(Debug)]
-struct ActProgram {
-    program: Program,
-    observations: Var,
-    /// Whether its weights are older than the agent's.
-    is_stale: bool,
-    is_on_host: bool,
-    solo: Comm,
 }
 
 impl DqnAgent {
@@ -107,11 +95,11 @@ impl DqnAgent {
         let update = UpdateProgram::new(config, &params, (&online, &target), spaces, device)?;
         Ok(DqnAgent {
             device: device.clone(),
+            acting: ActPrograms::new(("DqnAgent", "an action value"), online.n_inputs()),
             params,
             online,
             optimiser,
             update,
-            acting: BTreeMap::new(),
             last_epsilon: config.exploration.end,
             has_mask: spaces.has_mask(),
         })
@@ -207,8 +195,7 @@ impl DqnAgent {
     /// The action of the largest value in each place that waits for it.
     fn fill_in_best(&mut self, seen: Seen<'_>, actions: &mut [u32]) -> Result<(), Error> {
         let n_actions = self.online.n_actions();
-        let acting = self.acting_on(actions.len())?;
-        let values = acting.values(seen.observations)?;
+        let values = self.values(seen.observations, actions.len())?;
         let rows = values.chunks_exact(n_actions);
         for (idx, (action, row)) in actions.iter_mut().zip(rows).enumerate() {
             if *action == GREEDY {
@@ -224,28 +211,16 @@ impl DqnAgent {
         observations: &[f32],
         n: usize,
     ) -> Result<Vec<f32>, Error> {
-        let acting = self.acting_on(n)?;
-        Ok(acting.values(observations)?.into_owned())
+        Ok(self.values(observations, n)?.into_owned())
     }
 
-    /// The program that acts on `n` observations, with the present weights.
-    fn acting_on(&mut self, n: usize) -> Result<&mut ActProgram, Error> {
-        if self.acting.len() >= MAX_PROGRAMS && !self.acting.contains_key(&n) {
-            self.acting.clear();
-        }
-        let acting = match self.acting.entry(n) {
-            Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(place) => place.insert(ActProgram::new(
-                &self.params,
-                &self.online,
-                n,
-                &self.device,
-            )?),
-        };
-        if acting.is_stale {
-            acting.program.set_params(&self.params)?;
-        }
-        Ok(acting)
+    fn values(&mut self, observations: &[f32], n: usize) -> Result<Cow<'_, [f32]>, Error> {
+        let online = &self.online;
+        let rows = (observations, n);
+        self.acting
+            .rows((&self.params, &self.device), rows, &|record, seen| {
+                online.q_values(record, seen)
+            })
     }
 
     /// One step of the optimiser on a batch of transitions, whose layout is [`crate::transition_layout`]'s, with an importance weight for each
@@ -263,7 +238,7 @@ impl DqnAgent {
         let Gradient { gradient, update } =
             self.update.gradient(&self.params, batch, comm, deadline)?;
         if !update.loss.is_finite() {
-            return Err(diverged("update", "the loss"));
+            return Err(diverged("DqnAgent", "update", "the loss"));
         }
         self.optimiser
             .step(&self.device, &mut self.params, gradient)?;
@@ -334,10 +309,7 @@ impl DqnAgent {
     /// Leaves the programs that act as a run does that failed.
     #[cfg(test)]
     pub(super) fn drop_weights_of_programs(&mut self) {
-        for acting in self.acting.values_mut() {
-            let plan = acting.program.plan().clone();
-            acting.program = plan.load(&self.device).expect("it was loaded before");
-        }
+        self.acting.drop_weights(&self.device);
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -353,9 +325,7 @@ impl DqnAgent {
     }
 
     fn weights_changed(&mut self) {
-        self.acting
-            .values_mut()
-            .for_each(|acting| acting.is_stale = true);
+        self.acting.weights_changed();
     }
 }
 
@@ -441,59 +411,5 @@ fn first_best(values: &[f32]) -> u32 {
     best as u32
 }
 
-/// Programs that act, by number of observations, at a time.
-const MAX_PROGRAMS: usize = 8;
-const ACTION_VALUES: &str = "action values";
 /// In place of an action that is still to be chosen.
 const GREEDY: u32 = u32::MAX;
-
-impl ActProgram {
-    fn new(
-        params: &Params,
-        online: &QNetwork,
-        n: usize,
-        device: &Device,
-    ) -> Result<ActProgram, Error> {
-        let mut record = Recorder::new(params, 0, 1);
-        let shape = Shape::new(n, online.n_inputs());
-        let observations = record.input(shape, &vec![0.0; shape.len()])?;
-        let values = online.q_values(&mut record, observations)?;
-        record.output(ACTION_VALUES, values);
-        Ok(ActProgram {
-            program: record.plan().resident().load(device)?,
-            observations,
-            is_stale: true,
-            is_on_host: device.kind() == DeviceKind::Host,
-            solo: Comm::solo(),
-        })
-    }
-
-    /// The values of all actions, a row for each observation.
-    fn values(&mut self, observations: &[f32]) -> Result<Cow<'_, [f32]>, Error> {
-        self.program.set_input(self.observations, observations)?;
-        self.is_stale = true; // a run that fails drops the weights
-        self.program.run_again(&mut self.solo)?;
-        self.is_stale = false;
-        let values = read(&self.program, ACTION_VALUES, self.is_on_host)?;
-        match values.iter().all(|value| value.is_finite()) {
-            true => Ok(values),
-            false => Err(diverged("act", "an action value")),
-        }
-    }
-}
-
-/// An output of a program; on the host without a copy.
-fn read<'a>(program: &'a Program, name: &str, is_on_host: bool) -> Result<Cow<'a, [f32]>, Error> {
-    Ok(match is_on_host {
-        true => Cow::Borrowed(program.output(name)?),
-        false => Cow::Owned(program.read(name)?),
-    })
-}
-
-#[cold]
-fn diverged(method: &str, what: &str) -> Error {
-    ErrorKind::Diverged(format!(
-        "DqnAgent::{method}: {what} is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`"
-    ))
-    .into()
-}

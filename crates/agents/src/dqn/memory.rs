@@ -37,25 +37,30 @@ pub fn transition_layout(width: usize) -> Result<ColumnLayout, Error> {
     ])?)
 }
 
-/// The layout of the transitions of environments: as [`transition_layout`], and where there are masks
-/// that of the next observation's state.
+/// The layout of the transitions of environments: as [`transition_layout`], with the elements of an
+/// action of a box, and where there are masks with that of the next observation's state.
 pub(crate) fn layout_of(spaces: &Spaces) -> Result<ColumnLayout, Error> {
     let plain = transition_layout(spaces.n_features())?;
-    if !spaces.has_mask() {
+    let (is_box, width) = spaces.action_form();
+    if !spaces.has_mask() && !is_box {
         return Ok(plain);
     }
     let named = plain.columns().iter();
     let mut columns: Vec<_> = named
         .map(|column| (column.name.as_str(), column.kind, column.width))
         .collect();
-    let n_actions = spaces.n_actions()?;
-    columns.push(("next_mask", ElementKind::U8, n_actions));
+    if is_box {
+        columns[column::ACTION] = ("action", ElementKind::F32, width);
+    }
+    if spaces.has_mask() {
+        columns.push(("next_mask", ElementKind::U8, spaces.n_actions()?));
+    }
     Ok(ColumnLayout::new(&columns)?)
 }
 
 /// A replay memory and the last batch that was drawn from it.
 #[derive(Debug, Clone)]
-pub(super) struct Replay {
+pub(crate) struct Replay {
     memory: Memory,
     /// Which rows were drawn, and their importance weights where draws are prioritised.
     batch: PrioritizedBatch,
@@ -69,7 +74,7 @@ enum Memory {
 }
 
 impl Replay {
-    pub(super) fn new(settings: &ReplayConfig, layout: ColumnLayout) -> Result<Replay, Error> {
+    pub(crate) fn new(settings: &ReplayConfig, layout: ColumnLayout) -> Result<Replay, Error> {
         let (rows, capacity) = (Rows::new(layout.clone()), settings.capacity);
         let memory = match settings.prioritized {
             None => Memory::Uniform(UniformMemory::new(layout, capacity)?),
@@ -90,7 +95,7 @@ impl Replay {
     }
 
     /// A new transition is as likely to be drawn as the likeliest, until its TD error is known.
-    pub(super) fn insert(&mut self, cells: &[LeafRef<'_>]) -> Result<(), Error> {
+    pub(crate) fn insert(&mut self, cells: &[LeafRef<'_>]) -> Result<(), Error> {
         match &mut self.memory {
             Memory::Uniform(memory) => memory.insert(cells)?,
             Memory::Prioritized(memory, _) => memory.insert(cells)?,
@@ -100,7 +105,7 @@ impl Replay {
 
     /// Draws a batch: its rows, and an importance weight for each where draws are prioritised. `progress` is the part of the run that
     /// is done.
-    pub(super) fn sample(
+    pub(crate) fn sample(
         &mut self,
         n_rows: usize,
         progress: f32,
@@ -124,7 +129,7 @@ impl Replay {
     }
 
     /// Gives the rows of the last batch the priorities of their TD errors.
-    pub(super) fn update(&mut self, td_errors: &[f32]) -> Result<(), Error> {
+    pub(crate) fn update(&mut self, td_errors: &[f32]) -> Result<(), Error> {
         if let Memory::Prioritized(memory, _) = &mut self.memory {
             memory.update(&self.batch.ids, td_errors)?;
         }
@@ -158,14 +163,14 @@ impl Replay {
         rows
     }
 
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match &self.memory {
             Memory::Uniform(memory) => memory.to_bytes(),
             Memory::Prioritized(memory, _) => memory.to_bytes(),
         }
     }
 
-    pub(super) fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
         match &mut self.memory {
             Memory::Uniform(memory) => memory.restore(bytes)?,
             Memory::Prioritized(memory, _) => memory.restore(bytes)?,

@@ -17,5 +17,6 @@ mod tests;
 pub use agent::{DqnAgent, Update};
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
-pub(crate) use memory::{column, layout_of};
+pub(crate) use config::check_ranks;
+pub(crate) use memory::{Replay, column, layout_of};
 pub use trainer::{DqnTrainer, StepReport};

@@ -3,6 +3,7 @@
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::EpsilonSchedule;
+use shardgraph_environments::Actions;
 use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::LeafRef;
@@ -115,7 +116,7 @@ impl DqnTrainer {
             .act(seen, epsilon, &mut stream, &mut self.actions)?;
         let mut insert = |cells: &[LeafRef<'_>]| self.replay.insert(cells);
         self.experience
-            .step(&self.actions, &mut insert, &mut self.report.episodes)?;
+            .step(Actions::Discrete(&self.actions), &mut insert, &mut self.report.episodes)?;
         let before = self.n_steps;
         self.n_steps += self.experience.len() as u64;
         self.report.step = self.n_steps;
