@@ -66,7 +66,7 @@ pub fn train_topology(
             impala::ranks::train_on_threads((&config, impala), start, options, progress)
         }
         Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
-        other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn and ppo)")),
+        other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn, ppo and sac)")),
     }
 }
 

@@ -211,7 +211,7 @@ mod tests {
             (
                 "acrobot-ppo",
                 Some("taxi"),
-                "apex, dqn, impala, ppo, reinforce",
+                "apex, dqn, impala, ppo, reinforce, sac",
             ),
             ("Cargo.toml", Some("taxi"), "leave out --environment"),
         ] {

@@ -37,7 +37,10 @@ struct Answer {
 
 /// Whether these settings are run here.
 pub(crate) fn is_topology(algorithm: &Algorithm) -> bool {
-    !matches!(algorithm, Algorithm::Dqn(_) | Algorithm::Ppo(_))
+    !matches!(
+        algorithm,
+        Algorithm::Dqn(_) | Algorithm::Ppo(_) | Algorithm::Sac(_)
+    )
 }
 
 /// Trains and, on the first rank, prints the answer. `launch` says which of several processes this is.

@@ -12,7 +12,8 @@
 //!  ├─ CartPoles
 //!  ├─ FunctionalVector<E> ── episodes, masks, checkpoint bytes
 //!  │     └─ E: FunctionalEnvironment ── initial, transition, observe, mask
-//!  │           └─ GraphEnvironment ── the graph problems, for agents
+//!  │           ├─ GraphEnvironment ── the graph problems, for agents
+//!  │           └─ PlacementEnvironment ── placement of computation graphs
 //!  └─ ScaledObservations ── another vector with its observations in -1 to 1
 //! ENVIRONMENTS, named_environment ── the vectors that come with the program
 //! Problem ── one table entry: names, sense, begin, check (verify), baselines;   PROBLEMS, problem_by_name
@@ -49,6 +50,7 @@ mod functional;
 mod functional_shard;
 mod functional_vector;
 mod graph_environment;
+mod placement_environment;
 mod named;
 mod problem;
 mod problems;
@@ -73,6 +75,7 @@ pub use episode::{CloneState, Episode, ProblemState};
 pub use error::Error;
 pub use functional::{Action, FunctionalEnvironment, Transition};
 pub use functional_vector::FunctionalVector;
+pub use placement_environment::{PlacementEnvironment, PlacementOptions, PlacementState};
 pub use graph_environment::{GraphEnvironment, GraphSource, GraphState, InvalidActions};
 pub use named::{ENVIRONMENTS, EnvironmentOptions, NamedEnvironment, named_environment};
 pub use problem::{Baseline, Objective, Problem, Sense};

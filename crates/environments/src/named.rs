@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::functional::FunctionalEnvironment;
 use crate::functional_vector::FunctionalVector;
 use crate::graph_environment::{GraphEnvironment, InvalidActions};
+use crate::placement_environment::PlacementEnvironment;
 use crate::problem::Problem;
 use crate::problems::{
     MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
@@ -44,7 +45,7 @@ const GAME_OPTIONS: &str = "sticky_actions = 0.1, ramping = true, minimal_action
 const GRAPH_OPTIONS: &str = "graphs = 'er:20:0.15', invalid_actions = 'masked'";
 
 /// All environments, sorted by name.
-pub const ENVIRONMENTS: [NamedEnvironment; 18] = [
+pub const ENVIRONMENTS: [NamedEnvironment; 19] = [
     NamedEnvironment {
         name: "acrobot",
         about: "Swing the tip of two links above a line (Gymnasium's Acrobot-v1)",
@@ -114,6 +115,12 @@ pub const ENVIRONMENTS: [NamedEnvironment; 18] = [
         name: "pendulum",
         about: "Swing a pendulum up with a continuous torque (Gymnasium's Pendulum-v1)",
         options: "",
+    },
+    NamedEnvironment {
+        name: "placement",
+        about: "Place the ops of a computation graph on devices, an op at a step",
+        options: "graphs = 'synthetic', n_graphs = 64, min_ops = 20, max_ops = 40, n_devices = 2, \
+                  bandwidth_gbs = 1.0, latency_ns = 0",
     },
     NamedEnvironment {
         name: "seaquest",
@@ -191,6 +198,10 @@ pub fn named_environment(
         "mountain-car" => making.plain(MountainCar, Some(200)),
         "mountain-car-continuous" => making.plain(MountainCarContinuous, Some(999)),
         "pendulum" => making.plain(Pendulum, Some(200)),
+        "placement" => {
+            let placement = PlacementEnvironment::new(&making.options()?)?;
+            making.vector(placement, None)
+        }
         "seaquest" => making.game::<Seaquest>(),
         "space-invaders" => making.game::<SpaceInvaders>(),
         "taxi" => making.plain(Taxi, Some(200)),

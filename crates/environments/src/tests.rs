@@ -10,6 +10,7 @@ mod cut;
 mod dominating_set;
 mod functional;
 mod graph_environment;
+mod placement_environment;
 mod independent_set;
 mod known_answers;
 mod space;

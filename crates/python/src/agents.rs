@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use serde_json::Value;
 use shardgraph_agents::{
     ActionBuffer, Agent, AgentConfig, Algorithm, Choice, DqnAgent, Environments, Error, Evaluation,
-    PolicyAgent, RunOptions, Seen, Start, TrainProgress, train, train_topology,
+    PolicyAgent, RunOptions, SacAgent, Seen, Start, TrainProgress, train, train_topology,
 };
 use shardgraph_random::KeyedRng;
 
@@ -104,7 +104,11 @@ impl Trained {
         options: &RunOptions,
         progress: &mut (dyn FnMut(&TrainProgress) + Send),
     ) -> Result<Trained, Error> {
-        if matches!(config.algorithm, Algorithm::Dqn(_) | Algorithm::Ppo(_)) {
+        let is_of_ranks = matches!(
+            config.algorithm,
+            Algorithm::Dqn(_) | Algorithm::Ppo(_) | Algorithm::Sac(_)
+        );
+        if is_of_ranks {
             let outcome = train(start, options, progress)?;
             return Ok(Trained {
                 agent: outcome.agent,
@@ -133,6 +137,7 @@ impl Trained {
 fn agent_of(config: &AgentConfig, options: &RunOptions) -> Result<BoxedAgent, Error> {
     Ok(match &config.algorithm {
         Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(config, options)?),
+        Algorithm::Sac(_) => Box::new(SacAgent::of_config(config, options)?),
         Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => {
             Box::new(PolicyAgent::of_config(config, options)?)
         }

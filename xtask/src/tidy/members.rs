@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shard", &["graph"]),
     ("autodiff", &["device", "ops", "collectives"]),
     ("layers", &["autodiff", "shard"]),
-    ("environments", &["graph"]),
+    ("environments", &["graph", "costgraph"]),
     ("replay", &["environments"]),
     ("job", &["collectives", "device"]),
     ("classical", &["graph"]),

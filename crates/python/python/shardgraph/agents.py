@@ -116,7 +116,7 @@ def train(
     ranks: int = 1,
     callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Run:
-    """Trains an agent by DQN, PPO, Ape-X, IMPALA or REINFORCE.
+    """Trains an agent by DQN, PPO, SAC, Ape-X, IMPALA or REINFORCE.
 
     :param settings: one of :func:`names`, a .toml or .json file, or the settings themselves.
     :param env: an environment of the program by name, an id of Gymnasium, or a function that makes an environment; without it the
