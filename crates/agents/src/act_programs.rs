@@ -69,7 +69,9 @@ impl ActPrograms {
         if acting.is_stale {
             acting.program.set_params(params)?;
         }
-        acting.program.set_input(acting.observations, observations)?;
+        acting
+            .program
+            .set_input(acting.observations, observations)?;
         acting.is_stale = true; // a run that fails drops the weights
         acting.program.run_again(&mut acting.solo)?;
         acting.is_stale = false;

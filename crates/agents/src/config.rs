@@ -453,6 +453,16 @@ impl Rule {
         }
     }
 
+    /// Learners that share batches of so many blocks.
+    pub(crate) fn learners(n_learners: u32, gradient_blocks: usize) -> Rule {
+        Rule {
+            field: "algorithm.n_learners",
+            holds: n_learners >= 1 && n_learners as usize <= gradient_blocks,
+            expected: format!("1 to `gradient_blocks`, {gradient_blocks}"),
+            given: n_learners.to_string(),
+        }
+    }
+
     pub(crate) fn above_0(field: &'static str, value: f32) -> Rule {
         Rule {
             field,

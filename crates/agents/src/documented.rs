@@ -62,7 +62,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("algorithm.n_minibatches", "into how many minibatches these steps are cut"),
     ("algorithm.n_epochs", "how often each step is learned from"),
     ("algorithm.target_kl", "divergence from the policy that acted beyond which no more epochs follow, such as 0.02; absent: no bound"),
-    ("algorithm.gradient_blocks", "into how many blocks a batch is cut, for ranks to share"),
+    ("algorithm.gradient_blocks", "into how many blocks a batch is cut, for ranks or learners to share"),
     // When.
     ("algorithm.learning_starts", "steps before the first update"),
     ("algorithm.train_every", "steps between updates"),
@@ -93,6 +93,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("algorithm.epsilon", "actor i of N takes random actions with probability epsilon ^ (1 + epsilon_alpha i / (N - 1))"),
     ("algorithm.epsilon_alpha", "see `epsilon`"),
     // Learner and actors.
+    ("algorithm.n_learners", "learners that share each batch, threads of one process, with the same bits; at most `gradient_blocks`"),
     ("algorithm.n_actors", "actors, each with `n_environments` environments"),
     ("algorithm.n_shards", "shards of the replay memory"),
     ("algorithm.block_rows", "transitions in a block that an actor sends"),

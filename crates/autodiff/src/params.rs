@@ -203,7 +203,10 @@ impl Params {
             self.check_pair(trained, frozen)?;
             pairs.push((trained, frozen));
         }
-        let paired: BTreeSet<&str> = pairs.iter().map(|pair| scope_of(&self.names[pair.0])).collect();
+        let paired: BTreeSet<&str> = pairs
+            .iter()
+            .map(|pair| scope_of(&self.names[pair.0]))
+            .collect();
         let is_missed = |name: &str| paired.is_empty() || paired.contains(scope_of(name));
         let mut unpaired = unpaired.into_values();
         match unpaired.find(|&alone| is_missed(&self.names[alone])) {

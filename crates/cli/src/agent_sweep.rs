@@ -6,25 +6,25 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_agents::{
-    Agent, AgentConfig, Choice, Evaluation, RunOptions, Start, TrainProgress,
-    interquartile_interval, interquartile_mean, train, train_topology,
+    Agent, AgentConfig, Choice, Evaluation, RunOptions, Start, TrainProgress, train, train_topology,
 };
 use shardgraph_device::{Device, DeviceKind, Timer};
-use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 
-use crate::agent_settings::{Chosen, combinations, name_of, settings, with_settings};
+use crate::agent_settings::{combinations, name_of, settings, with_settings};
 use crate::agent_topology::is_topology;
 use crate::device_choice::open_device;
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::sweep_folder::{Row, Run, Sweep, SweepFolder, thinned};
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph agent sweep cartpole-ppo --repeats 10
   shardgraph agent sweep cartpole-dqn --repeats 5 --steps 100000 --set algorithm.double=true,false --svg curves.svg
+  shardgraph agent sweep cartpole-ppo --run my-sweep && shardgraph report my-sweep
   shardgraph agent sweep my.toml --set algorithm.gamma=0.95,0.99 --set algorithm.optimiser.learning_rate=1e-3,3e-3
 
 Each combination of the values of --set is trained with each seed. Its score is the mean return of greedy episodes after training; the table has
@@ -86,44 +86,17 @@ pub(crate) struct SweepArgs {
         default_value = "host"
     )]
     device: DeviceKind,
+    /// The sweep's folder, which keeps each run that ended; `shardgraph report` draws it
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Go on with the sweep of that folder, whose settings are the same
+    #[arg(help_heading = "Output", long, requires = "run")]
+    resume: bool,
     /// Draw a picture: the mean return by step, of each setting
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
-}
-
-/// One run.
-#[derive(Serialize)]
-struct Run {
-    seed: u64,
-    score: f64,
-    seconds: f64,
-    steps_per_s: f64,
-    /// Of the steps at which progress was told.
-    steps_to_target: Option<u64>,
-    seconds_to_target: Option<f64>,
-    #[serde(skip)]
-    curve: Vec<(u64, f64)>,
-}
-
-/// One combination of values.
-#[derive(Serialize)]
-struct Row {
-    settings: String,
-    score_iqm: f64,
-    score_low: f64,
-    score_high: f64,
-    score_min: f64,
-    score_max: f64,
-    mean_seconds: f64,
-    mean_steps_per_s: f64,
-    /// Runs that reached the target, of those that were made.
-    n_reached: Option<usize>,
-    /// The interquartile mean over the runs that did.
-    seconds_to_target_iqm: Option<f64>,
-    steps_to_target_iqm: Option<f64>,
-    runs: Vec<Run>,
 }
 
 /// What is printed.
@@ -157,29 +130,40 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         .iter()
         .map(|chosen| with_settings(&base, chosen))
         .collect::<anyhow::Result<Vec<AgentConfig>>>()?;
+    if configs.iter().any(|config| config.seed != base.seed) {
+        let text = "--set seed: give the first seed by --seed, and how many by --repeats";
+        return Err(BadInput(text.to_owned()).into());
+    }
     let options = RunOptions {
         n_ranks: args.ranks,
         device: open_device(args.device, &args.report)?,
         ..RunOptions::default()
     };
-    let mut bar = Progress::new(&args.report, n_runs as u64, "runs");
-    let mut rows = Vec::with_capacity(configs.len());
-    for (config, chosen) in configs.iter().zip(&combinations) {
-        let mut runs = Vec::new();
-        for idx in 0..args.repeats {
-            let mut config = config.clone();
-            config.seed += idx;
-            runs.push(one(&config, args, &options)?);
-            let n_done = rows.len() as u64 * args.repeats + idx + 1;
-            bar.update(n_done, || name_of(chosen));
-        }
-        rows.push(row(chosen, runs, args.target.is_some()));
-    }
-    drop(bar);
+    let sweep = Sweep {
+        repeats: args.repeats,
+        episodes: args.episodes,
+        target: args.target,
+        ..Sweep::new(
+            base.clone(),
+            combinations.iter().map(|chosen| name_of(chosen)).collect(),
+        )
+    };
+    let folder = args.run.as_deref();
+    let folder = folder.map(|path| SweepFolder::open(path, &sweep, args.resume));
+    let mut rows = train_all(
+        &sweep,
+        &configs,
+        folder.transpose()?.as_ref(),
+        (args, &options),
+    )?;
     if let Some(path) = &args.svg {
-        let svg = picture(&base, &rows);
+        let svg = sweep.curves(&rows).svg();
         output_file::write(path, |out| out.write_all(svg.as_bytes()))
             .map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    }
+    // The answer has the numbers alone.
+    for run in rows.iter_mut().flat_map(|row| &mut row.runs) {
+        run.curve.clear();
     }
     args.report.answer(&Answer {
         algorithm: base.algorithm.name(),
@@ -192,6 +176,40 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         target: args.target,
         rows,
     })
+}
+
+/// The rows of all combinations; a run that the folder has is not made again.
+fn train_all(
+    sweep: &Sweep,
+    configs: &[AgentConfig],
+    folder: Option<&SweepFolder>,
+    (args, options): (&SweepArgs, &RunOptions),
+) -> anyhow::Result<Vec<Row>> {
+    let n_runs = configs.len() as u64 * sweep.repeats;
+    let mut bar = Progress::new(&args.report, n_runs, "runs");
+    let mut rows = Vec::with_capacity(configs.len());
+    for (combination, config) in configs.iter().enumerate() {
+        let mut runs = Vec::new();
+        for idx in 0..sweep.repeats {
+            let mut config = config.clone();
+            config.seed += idx;
+            let before = folder.map(|folder| folder.run(combination, config.seed));
+            runs.push(match before.transpose()?.flatten() {
+                Some(run) => run,
+                None => {
+                    let run = one(&config, args, options)?;
+                    if let Some(folder) = folder {
+                        folder.keep(combination, &run)?;
+                    }
+                    run
+                }
+            });
+            let n_done = combination as u64 * sweep.repeats + idx + 1;
+            bar.update(n_done, || sweep.combinations[combination].clone());
+        }
+        rows.push(sweep.row(combination, runs));
+    }
+    Ok(rows)
 }
 
 /// Trains and scores one run.
@@ -235,76 +253,8 @@ fn one(config: &AgentConfig, args: &SweepArgs, options: &RunOptions) -> anyhow::
         steps_per_s: n_steps as f64 / seconds.max(1e-9),
         steps_to_target: reached.map(|(step, _)| step),
         seconds_to_target: reached.map(|(_, seconds)| seconds),
-        curve,
+        curve: thinned(curve),
     })
-}
-
-fn row(chosen: &[Chosen], runs: Vec<Run>, has_target: bool) -> Row {
-    let all = |value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<f64>>();
-    let scores = all(|run| run.score);
-    let of = interquartile_interval(&scores, 1);
-    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let reached: Vec<f64> = runs
-        .iter()
-        .filter_map(|run| run.seconds_to_target)
-        .collect();
-    let steps: Vec<f64> = runs
-        .iter()
-        .filter_map(|run| run.steps_to_target.map(|steps| steps as f64))
-        .collect();
-    let iqm = |values: &[f64]| (!values.is_empty()).then(|| interquartile_mean(values));
-    Row {
-        settings: name_of(chosen),
-        score_iqm: of.value,
-        score_low: of.low,
-        score_high: of.high,
-        score_min: scores.iter().copied().fold(f64::INFINITY, f64::min),
-        score_max: scores.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        mean_seconds: mean(all(|run| run.seconds)),
-        mean_steps_per_s: mean(all(|run| run.steps_per_s)),
-        n_reached: has_target.then_some(reached.len()),
-        seconds_to_target_iqm: iqm(&reached),
-        steps_to_target_iqm: iqm(&steps),
-        runs,
-    }
-}
-
-/// Mean returns by step: of each combination a faint curve for each run, and the interquartile mean over them.
-fn picture(base: &AgentConfig, rows: &[Row]) -> String {
-    let y = Axis::linear("mean return of the last 100 episodes");
-    let mut panel = Panel::new(Axis::linear("steps").from_zero(), y).sized(640.0, 360.0);
-    for (idx, row) in rows.iter().enumerate() {
-        for run in &row.runs {
-            let points = run
-                .curve
-                .iter()
-                .map(|&(step, y)| Point::from((step as f64, y)));
-            panel = panel.with(Series::curve("", points).coloured(idx).faint());
-        }
-        let longest = row
-            .runs
-            .iter()
-            .map(|run| &run.curve)
-            .max_by_key(|curve| curve.len());
-        let middle = longest.into_iter().flatten().map(|&(step, _)| {
-            let at = row.runs.iter().filter_map(|run| value_at(&run.curve, step));
-            Point::from((step as f64, interquartile_mean(&at.collect::<Vec<f64>>())))
-        });
-        let name = match row.settings.as_str() {
-            "" => base.algorithm.name(),
-            settings => settings,
-        };
-        panel = panel.with(Series::curve(name, middle).coloured(idx));
-    }
-    let title = format!("{} on {}", base.algorithm.name(), base.environment.name);
-    let description = "Mean return of the last 100 episodes by step: of each run, and the interquartile mean over the seeds.";
-    Figure::new(title, description).panel(panel).svg()
-}
-
-/// What a curve had come to at a step.
-fn value_at(curve: &[(u64, f64)], step: u64) -> Option<f64> {
-    let n_before = curve.partition_point(|&(at, _)| at <= step);
-    curve[..n_before].last().map(|&(_, y)| y)
 }
 
 impl fmt::Display for Answer {
@@ -348,17 +298,5 @@ impl fmt::Display for Answer {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_curve_has_its_last_value() {
-        let curve = [(10, 1.0), (20, 2.0)];
-        let values = [5, 10, 15, 25].map(|step| value_at(&curve, step));
-        assert_eq!(values, [None, Some(1.0), Some(1.0), Some(2.0)]);
     }
 }

@@ -47,6 +47,7 @@ mod settings_file;
 mod shell;
 mod solve;
 mod solve_stages;
+mod sweep_folder;
 mod train;
 mod version;
 mod world;

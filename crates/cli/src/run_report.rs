@@ -1,4 +1,4 @@
-//! `shardgraph report`: the curves of a run as one HTML file that needs no script, no other file and no network.
+//! `shardgraph report`: the curves of a run, or the table and the curves of a sweep, as one HTML file that needs no script, no other file and no network.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +14,7 @@ use shardgraph_plot::{Axis, Cell, Figure, Page, Panel, Point, Series, Table};
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::sweep_folder::{Row, Sweep, read_sweep};
 
 /// A curve has no more points than this; each is then the mean of several steps.
 const MAX_POINTS: usize = 400;
@@ -28,11 +29,11 @@ const EXAMPLE: &str = "\
 Example:
   shardgraph report my-policy --out my-policy.html";
 
-/// Draw the metrics of a run as one HTML file
+/// Draw the metrics of a run, or a sweep of runs, as one HTML file
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct RunReportArgs {
-    /// The run's folder: what --run named
+    /// The folder of a run or of a sweep: what --run named
     run: PathBuf,
     /// File to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
@@ -55,12 +56,15 @@ type Curve = Vec<(f64, f64)>;
 
 /// Reads the metrics, draws them and prints the answer.
 pub(crate) fn run(args: &RunReportArgs) -> anyhow::Result<()> {
+    if let Some((sweep, rows)) = read_sweep(&args.run)? {
+        return report_sweep(args, &sweep, &rows);
+    }
     let metrics = args.run.join("metrics.jsonl");
     output_file::check(&args.out, [metrics.as_path()])?;
     args.report.leave_output_to(Some(&args.out));
     let text = fs::read_to_string(&metrics).map_err(|error| {
         BadInput(format!(
-            "{}: {error}: expected a run's folder, which has metrics",
+            "{}: {error}: expected the folder of a run, which has metrics, or of a sweep",
             metrics.display()
         ))
     })?;
@@ -74,6 +78,30 @@ pub(crate) fn run(args: &RunReportArgs) -> anyhow::Result<()> {
         run: &args.run,
         lines: text.lines().count(),
         curves: curves.keys().map(String::as_str).collect(),
+        out: &args.out,
+    })
+}
+
+/// What is printed of a sweep.
+#[derive(Serialize)]
+struct SweepAnswer<'a> {
+    run: &'a Path,
+    combinations: usize,
+    runs: usize,
+    out: &'a Path,
+}
+
+/// Draws a sweep's table and curves.
+fn report_sweep(args: &RunReportArgs, sweep: &Sweep, rows: &[Row]) -> anyhow::Result<()> {
+    output_file::check(&args.out, [])?;
+    args.report.leave_output_to(Some(&args.out));
+    let html = sweep.page(rows)?;
+    output_file::write(&args.out, |out| out.write_all(html.as_bytes()))
+        .with_context(|| format!("{}: cannot write", args.out.display()))?;
+    args.report.answer(&SweepAnswer {
+        run: &args.run,
+        combinations: rows.len(),
+        runs: rows.iter().map(|row| row.runs.len()).sum(),
         out: &args.out,
     })
 }
@@ -161,6 +189,15 @@ fn figure(name: &str, key: &str, curve: &Curve) -> Figure {
     let panel = Panel::new(Axis::linear("step").from_zero(), Axis::linear(key)).sized(620.0, 220.0);
     let panel = panel.with(Series::curve("", curve.iter().copied().map(Point::from)));
     Figure::new(key, format!("{key} by step of the run {name}")).panel(panel)
+}
+
+impl fmt::Display for SweepAnswer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sweep {}", self.run.display())?;
+        writeln!(f, "combinations {}", self.combinations)?;
+        writeln!(f, "runs {}", self.runs)?;
+        writeln!(f, "report {}", self.out.display())
+    }
 }
 
 impl fmt::Display for Answer<'_> {

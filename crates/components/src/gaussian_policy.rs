@@ -252,8 +252,7 @@ impl GaussianPolicy {
         let n = self.elements.len();
         assert!(actions.len().is_multiple_of(n), "whole actions");
         for row in actions.chunks_exact(n) {
-            let of_action =
-                |(x, element): (&f32, &Element)| (x - element.middle) / element.unit;
+            let of_action = |(x, element): (&f32, &Element)| (x - element.middle) / element.unit;
             drawn.extend(row.iter().zip(&self.elements).map(of_action));
         }
     }

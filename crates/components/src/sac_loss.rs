@@ -141,9 +141,7 @@ impl SacLoss {
         let targets = targets(ctx, networks, temperature, batch)?;
         let (critic, q_mean) = critic_loss(ctx, networks.critics, targets, batch)?;
 
-        let draw = networks
-            .policy
-            .draw(ctx, batch.observations, batch.noise)?;
+        let draw = networks.policy.draw(ctx, batch.observations, batch.noise)?;
         let critics = networks.critics;
         let values = critics.minimum_of_constants(ctx, batch.observations, draw.actions())?;
         let gains = soft_values(ctx, &draw, values, temperature)?;

@@ -50,8 +50,8 @@ mod functional;
 mod functional_shard;
 mod functional_vector;
 mod graph_environment;
-mod placement_environment;
 mod named;
+mod placement_environment;
 mod problem;
 mod problems;
 mod residual;
@@ -75,9 +75,9 @@ pub use episode::{CloneState, Episode, ProblemState};
 pub use error::Error;
 pub use functional::{Action, FunctionalEnvironment, Transition};
 pub use functional_vector::FunctionalVector;
-pub use placement_environment::{PlacementEnvironment, PlacementOptions, PlacementState};
 pub use graph_environment::{GraphEnvironment, GraphSource, GraphState, InvalidActions};
 pub use named::{ENVIRONMENTS, EnvironmentOptions, NamedEnvironment, named_environment};
+pub use placement_environment::{PlacementEnvironment, PlacementOptions, PlacementState};
 pub use problem::{Baseline, Objective, Problem, Sense};
 pub use problems::{
     MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,

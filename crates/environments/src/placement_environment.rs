@@ -175,8 +175,12 @@ fn refused(what: &str, expected: &str, given: impl fmt::Display) -> Error {
 
 fn graphs(options: &PlacementOptions) -> Result<Vec<Graph>, Error> {
     if options.graphs != "synthetic" {
-        let read = read_graphs(Path::new(&options.graphs), &ReadOptions::default())
-            .and_then(|graphs| graphs.map(|read| Ok(read?.graph)).collect::<Result<Vec<_>, _>>());
+        let read =
+            read_graphs(Path::new(&options.graphs), &ReadOptions::default()).and_then(|graphs| {
+                graphs
+                    .map(|read| Ok(read?.graph))
+                    .collect::<Result<Vec<_>, _>>()
+            });
         let expected = "synthetic, or a file of computation graphs";
         return match read {
             Ok(graphs) if !graphs.is_empty() => Ok(graphs),
@@ -213,7 +217,10 @@ fn problem<'g>(
 fn runtime_ns(problem: &Problem<'_>, placement: &[u8]) -> u64 {
     let schedule = baseline::placed_list(problem, placement);
     let simulation = schedule.simulate(problem);
-    simulation.expect("a list schedule is valid").outcome.runtime_ns
+    simulation
+        .expect("a list schedule is valid")
+        .outcome
+        .runtime_ns
 }
 
 impl Task {
@@ -262,7 +269,9 @@ impl Task {
         };
         for (&op, &device) in self.order.iter().zip(placed) {
             let device = usize::from(device);
-            let start = ends.arrival(problem, op, device).max(ends.of_devices[device]);
+            let start = ends
+                .arrival(problem, op, device)
+                .max(ends.of_devices[device]);
             let end = start + problem.cost_ns(op, device);
             (ends.of_ops[op as usize], ends.of_devices[device]) = (end, end);
         }
@@ -361,7 +370,9 @@ impl FunctionalEnvironment for PlacementEnvironment {
             .filter(|&tensor| problem.is_transferred(tensor))
             .map(|tensor| problem.transfer_ns(tensor, 0, 1))
             .max();
-        let n_consumers: usize = outputs.map(|tensor| task.graph.consumers(tensor).len()).sum();
+        let n_consumers: usize = outputs
+            .map(|tensor| task.graph.consumers(tensor).len())
+            .sum();
         let (head, of_devices) = out.split_at_mut(N_FEATURES);
         head[0] = n_placed as f32 / task.order.len() as f32;
         head[1] = cut(problem.cost_ns(op, 0) as f64 / task.mean_cost_ns);
@@ -369,7 +380,9 @@ impl FunctionalEnvironment for PlacementEnvironment {
         head[3] = cut(libm::log(1.0 + n_consumers as f64));
         let ends = task.ends(&problem, &state.placed);
         let end = |device: usize| {
-            let start = ends.arrival(&problem, op, device).max(ends.of_devices[device]);
+            let start = ends
+                .arrival(&problem, op, device)
+                .max(ends.of_devices[device]);
             start + problem.cost_ns(op, device)
         };
         let soonest = (0..self.devices.len()).map(end).min().unwrap_or(0);

@@ -177,7 +177,8 @@ impl Actor {
             .act(seen, self.epsilon, &mut stream, &mut self.actions)?;
         let mut insert = |cells: &[LeafRef<'_>]| Ok(self.rows.push(cells)?);
         let ended = &mut self.progress.episodes;
-        self.experience.step(Actions::Discrete(&self.actions), &mut insert, ended)?;
+        self.experience
+            .step(Actions::Discrete(&self.actions), &mut insert, ended)?;
         self.n_steps += n_environments;
         self.progress.n_steps += n_environments;
         Ok(())

@@ -11,6 +11,7 @@ use super::shard::Shard;
 use crate::checkpoint::RunState;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
+use crate::topology::LearnerState;
 
 /// The name of the motion of the actor's carts.
 const ENVIRONMENTS: &str = "actor/environments";
@@ -39,10 +40,11 @@ pub(super) fn restore_learner(
     n_updates: u64,
     state: &Tensors<'_>,
 ) -> Result<(), Error> {
-    learner.n_updates = n_updates;
-    learner
-        .agent
-        .restore(&state.f32s("weights")?, state.u8s("optimiser")?)
+    learner.restore_all(LearnerState {
+        n_updates,
+        weights: state.f32s("weights")?,
+        optimiser: state.u8s("optimiser")?.to_vec(),
+    })
 }
 
 /// The learner's part, and in lock step the shard's and the actor's.

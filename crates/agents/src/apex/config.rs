@@ -37,6 +37,10 @@ pub struct ApexConfig {
     pub target_sync_updates: u64,
     /// Updates between two rows of losses in the metrics; 10 by default.
     pub log_updates: u64,
+    /// Learners that share each batch, threads of one process; 1 by default. Weights have the same bits for every number of them.
+    pub n_learners: u32,
+    /// Into how many blocks of equal size a batch is cut, for learners to share; 1 by default. It decides the last bits of a gradient.
+    pub gradient_blocks: usize,
     /// Actors, each with `n_environments` environments; 4 by default. As processes, what is left of the ranks.
     pub n_actors: u32,
     /// Shards of the replay memory; 1 by default.
@@ -76,6 +80,8 @@ impl Default for ApexConfig {
             batch_size: 128,
             target_sync_updates: 50,
             log_updates: 10,
+            n_learners: 1,
+            gradient_blocks: 1,
             n_actors: 4,
             n_shards: 1,
             replay: ApexReplayConfig::default(),
@@ -135,6 +141,7 @@ impl ApexConfig {
         let rules = [
             Rule::at_least_1("algorithm.target_sync_updates", self.target_sync_updates),
             Rule::at_least_1("algorithm.log_updates", self.log_updates),
+            Rule::learners(self.n_learners, self.gradient_blocks),
             Rule::between("algorithm.n_actors", self.n_actors.into(), MAX_RANKS),
             Rule::between("algorithm.n_shards", self.n_shards.into(), MAX_RANKS),
             Rule::fraction("algorithm.epsilon", self.epsilon),
@@ -215,6 +222,7 @@ impl ApexConfig {
             gamma: self.gamma,
             optimiser: self.optimiser,
             batch_size: self.batch_size,
+            gradient_blocks: self.gradient_blocks,
             learning_starts: u64::MAX, // the shards decide
             replay: ReplayConfig {
                 capacity: self.replay.capacity,

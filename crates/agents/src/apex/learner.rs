@@ -9,18 +9,26 @@ use super::config::ApexConfig;
 use crate::dqn::{DqnAgent, Update};
 use crate::error::Error;
 use crate::run_environments::Environments;
+use crate::topology::{LearnerGroup, LearnerState, Replica};
 
 /// The tag of transitions that were learned from, for each step of an environment since the run began.
 const SAMPLES_PER_STEP: &str = "train/samples_per_step";
 
-/// The agent that learns.
+/// The agent that learns, and its replicas.
 #[derive(Debug)]
 pub(super) struct Learner {
     pub(super) agent: DqnAgent,
     pub(super) n_updates: u64,
     target_sync_updates: u64,
     batch_size: usize,
-    solo: Comm,
+    group: LearnerGroup<SharedBatch>,
+}
+
+/// A batch of transitions with their importance weights.
+#[derive(Debug)]
+pub(super) struct SharedBatch {
+    rows: Rows,
+    weights: Vec<f32>,
 }
 
 impl Learner {
@@ -30,25 +38,44 @@ impl Learner {
         seed: u64,
         device: &Device,
     ) -> Result<Learner, Error> {
-        Ok(Learner {
-            agent: new_agent(apex, environments, seed, device)?,
-            n_updates: 0,
-            target_sync_updates: apex.target_sync_updates,
-            batch_size: apex.batch_size,
-            solo: Comm::solo(),
-        })
+        let with = |group| {
+            Ok(Learner {
+                agent: new_agent(apex, environments, seed, device)?,
+                n_updates: 0,
+                target_sync_updates: apex.target_sync_updates,
+                batch_size: apex.batch_size,
+                group,
+            })
+        };
+        let replica = || with(LearnerGroup::alone());
+        with(LearnerGroup::new(apex.n_learners, replica)?)
     }
 
     /// One update; the TD errors are the agent's.
     pub(super) fn update(&mut self, rows: &Rows, weights: &[f32]) -> Result<Update, Error> {
-        let update =
-            self.agent
-                .update((rows, Some(weights)), &mut self.solo, Timeout::default())?;
+        let comm = self.group.share(|| SharedBatch {
+            rows: rows.clone(),
+            weights: weights.to_vec(),
+        });
+        let update = self
+            .agent
+            .update((rows, Some(weights)), comm, Timeout::default())?;
+        self.count_update();
+        Ok(update)
+    }
+
+    fn count_update(&mut self) {
         self.n_updates += 1;
         if self.n_updates.is_multiple_of(self.target_sync_updates) {
             self.agent.sync_target();
         }
-        Ok(update)
+    }
+
+    /// Goes on where a checkpoint was made, with all replicas.
+    pub(super) fn restore_all(&mut self, state: LearnerState) -> Result<(), Error> {
+        self.restore(&state)?;
+        self.group.restore(state);
+        Ok(())
     }
 
     /// A line of losses, after so many steps of all environments.
@@ -59,6 +86,22 @@ impl Learner {
             (tags::Q_VALUES, update.q_mean),
             (SAMPLES_PER_STEP, (n_sampled / n_steps.max(1) as f64) as f32),
         ]
+    }
+}
+
+impl Replica for Learner {
+    type Batch = SharedBatch;
+
+    fn learn(&mut self, batch: &SharedBatch, comm: &mut Comm) -> Result<(), Error> {
+        let batch = (&batch.rows, Some(&batch.weights[..]));
+        self.agent.update(batch, comm, Timeout::default())?;
+        self.count_update();
+        Ok(())
+    }
+
+    fn restore(&mut self, state: &LearnerState) -> Result<(), Error> {
+        self.n_updates = state.n_updates;
+        self.agent.restore(&state.weights, &state.optimiser)
     }
 }
 

@@ -106,7 +106,12 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
 
 #[test]
 fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
-    let config = config(&lock_step(), 10_000);
+    let apex = ApexConfig {
+        n_learners: 2,
+        gradient_blocks: 2,
+        ..lock_step()
+    };
+    let config = config(&apex, 10_000);
     let mut whole = ApexLockStep::new(&config, &RunOptions::default()).unwrap();
     let mut checkpoints = Vec::new();
     for _ in 0..24 {
@@ -123,6 +128,26 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
             resumed.to_checkpoint().unwrap().to_bytes() == expected,
             "cut after {n_done}"
         );
+    }
+}
+
+/// Replicas share the blocks of each batch: a run has the same bits with any number of them.
+#[test]
+fn every_number_of_learners_learns_the_same() {
+    let run = |n_learners| {
+        let apex = ApexConfig {
+            n_learners,
+            gradient_blocks: 4,
+            target_sync_updates: 7,
+            ..lock_step()
+        };
+        let outcome = on_threads(&apex, 1200);
+        (outcome.n_updates, outcome.weights)
+    };
+    let alone = run(1);
+    assert!(alone.0 > 20, "{}", alone.0);
+    for n_learners in 2..=4 {
+        assert!(run(n_learners) == alone, "{n_learners}");
     }
 }
 

@@ -15,8 +15,8 @@ mod naive;
 mod tests;
 
 pub use agent::{DqnAgent, Update};
+pub(crate) use config::check_ranks;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
-pub(crate) use config::check_ranks;
 pub(crate) use memory::{Replay, column, layout_of};
 pub use trainer::{DqnTrainer, StepReport};

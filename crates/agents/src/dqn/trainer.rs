@@ -115,8 +115,11 @@ impl DqnTrainer {
         self.agent
             .act(seen, epsilon, &mut stream, &mut self.actions)?;
         let mut insert = |cells: &[LeafRef<'_>]| self.replay.insert(cells);
-        self.experience
-            .step(Actions::Discrete(&self.actions), &mut insert, &mut self.report.episodes)?;
+        self.experience.step(
+            Actions::Discrete(&self.actions),
+            &mut insert,
+            &mut self.report.episodes,
+        )?;
         let before = self.n_steps;
         self.n_steps += self.experience.len() as u64;
         self.report.step = self.n_steps;

@@ -9,6 +9,7 @@ use super::learner::Learner;
 use crate::checkpoint::RunState;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
+use crate::topology::LearnerState;
 
 /// What IMPALA adds to `run.json`.
 #[derive(Serialize, Deserialize)]
@@ -23,10 +24,11 @@ pub(super) fn restore_learner(
     n_updates: u64,
     state: &Tensors<'_>,
 ) -> Result<(), Error> {
-    learner.params.set_flat(&state.f32s("weights")?)?;
-    learner.optimiser.restore(state.u8s("optimiser")?)?;
-    learner.n_updates = n_updates;
-    Ok(())
+    learner.restore_all(LearnerState {
+        n_updates,
+        weights: state.f32s("weights")?,
+        optimiser: state.u8s("optimiser")?.to_vec(),
+    })
 }
 
 /// The learner's part, and in lock step the actor's.

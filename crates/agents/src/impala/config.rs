@@ -33,6 +33,10 @@ pub struct ImpalaConfig {
     pub unroll_steps: usize,
     /// Trajectories in a batch, a multiple of `n_environments`; 16 by default.
     pub batch_trajectories: usize,
+    /// Learners that share each batch, threads of one process; 1 by default. Weights have the same bits for every number of them.
+    pub n_learners: u32,
+    /// Into how many blocks of whole unrolls a batch is cut, for learners to share; 1 by default. It decides the last bits of a gradient.
+    pub gradient_blocks: usize,
     /// Actors, each with `n_environments` environments; 2 by default. As processes, what is left of the ranks.
     pub n_actors: u32,
     /// Unrolls of an actor that the learner has not acknowledged yet, at most; 2 by default.
@@ -61,6 +65,8 @@ impl Default for ImpalaConfig {
             gamma: 0.99,
             unroll_steps: 20,
             batch_trajectories: 16,
+            n_learners: 1,
+            gradient_blocks: 1,
             n_actors: 2,
             max_unacknowledged: 2,
             log_updates: 10,
@@ -84,6 +90,7 @@ impl ImpalaConfig {
         let is_single = self.n_actors == 1 && self.batch_trajectories == n_environments;
         let rules = [
             Rule::fraction("algorithm.gamma", self.gamma),
+            Rule::learners(self.n_learners, self.gradient_blocks),
             Rule::between("algorithm.n_actors", self.n_actors.into(), MAX_RANKS),
             Rule::between(
                 "algorithm.max_unacknowledged",
@@ -110,8 +117,9 @@ impl ImpalaConfig {
         setting("algorithm.optimiser", self.optimiser.check())
     }
 
-    fn batch_rules(&self, n_environments: usize, widths: Widths) -> [Rule; 3] {
+    fn batch_rules(&self, n_environments: usize, widths: Widths) -> [Rule; 4] {
         let batch = self.batch_trajectories;
+        let n_unrolls = batch / n_environments.max(1);
         [
             Rule {
                 field: "algorithm.unroll_steps",
@@ -126,6 +134,12 @@ impl ImpalaConfig {
                 holds: batch > 0 && batch.is_multiple_of(n_environments),
                 expected: format!("a multiple of `n_environments`, {n_environments}"),
                 given: batch.to_string(),
+            },
+            Rule {
+                field: "algorithm.gradient_blocks",
+                holds: self.gradient_blocks > 0 && n_unrolls.is_multiple_of(self.gradient_blocks),
+                expected: format!("a number that divides the {n_unrolls} unrolls of a batch"),
+                given: self.gradient_blocks.to_string(),
             },
             Rule {
                 field: "algorithm.batch_trajectories",
@@ -148,6 +162,11 @@ impl ImpalaConfig {
             .saturating_add(n_hidden.saturating_mul(2))
             .saturating_add(widths.n_features as u64 + 1);
         of_each.saturating_mul(self.batch_trajectories as u64)
+    }
+
+    /// Trajectories of a block.
+    pub(super) fn block_trajectories(&self) -> usize {
+        self.batch_trajectories / self.gradient_blocks
     }
 
     /// The number of ranks: the learner and the actors.

@@ -1,9 +1,10 @@
 //! The learner: a network, its optimiser, and one program for a batch of trajectories.
 
 use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
-use shardgraph_collectives::Comm;
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{
-    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Sequences, SoftmaxPolicy,
+    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Reduction, Sequences,
+    SoftmaxPolicy,
 };
 use shardgraph_device::Device;
 use shardgraph_job::tags;
@@ -13,13 +14,12 @@ use super::trajectory::{Unroll, side_by_side};
 use crate::error::{Error, ErrorKind};
 use crate::policy_program::build_policy;
 use crate::run_environments::Environments;
+use crate::topology::{LearnerGroup, LearnerState, Replica};
 
-const LOSS: &str = "loss";
-const POLICY: &str = "policy";
-const BASELINE: &str = "baseline";
-const ENTROPY: &str = "entropy";
+/// The names of a block's numbers, which follow its gradient.
+const NUMBERS: [&str; 4] = ["loss", "policy", "baseline", "entropy"];
 
-/// What learns.
+/// What learns, and its replicas.
 #[derive(Debug)]
 pub(super) struct Learner {
     pub(super) params: Params,
@@ -31,13 +31,18 @@ pub(super) struct Learner {
     program: Program,
     inputs: Inputs,
     n_steps: usize,
-    n_trajectories: usize,
+    n_blocks: usize,
+    block_trajectories: usize,
     solo: Comm,
     /// What an input is made of.
     values: Vec<f32>,
-    /// The actions of a batch.
+    /// The actions of a block.
     actions: Vec<u32>,
-    gradient: Vec<f32>,
+    /// Of one block after the other: gradient and [`NUMBERS`].
+    partials: Vec<f32>,
+    /// Their sum.
+    total: Vec<f32>,
+    group: LearnerGroup<Vec<Unroll>>,
 }
 
 /// The inputs of the program.
@@ -76,31 +81,76 @@ impl Learner {
         seed: u64,
         device: &Device,
     ) -> Result<Learner, Error> {
-        let (params, network) = build_policy(environments, &impala.network, seed)?;
-        let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
-        let has_mask = environments.spaces().has_mask();
-        let (program, inputs) = record(impala, &params, &network, &policy, has_mask, device)?;
-        Ok(Learner {
-            optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
-            device: device.clone(),
-            n_updates: 0,
-            program,
-            inputs,
-            n_steps: impala.unroll_steps,
-            n_trajectories: impala.batch_trajectories,
-            solo: Comm::solo(),
-            values: Vec::new(),
-            actions: Vec::new(),
-            gradient: Vec::new(),
-            params,
-            network,
-            policy,
-        })
+        let with = |group| {
+            let (params, network) = build_policy(environments, &impala.network, seed)?;
+            let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
+            let has_mask = environments.spaces().has_mask();
+            let (program, inputs) = record(impala, &params, &network, &policy, has_mask, device)?;
+            Ok(Learner {
+                optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
+                device: device.clone(),
+                n_updates: 0,
+                program,
+                inputs,
+                n_steps: impala.unroll_steps,
+                n_blocks: impala.gradient_blocks,
+                block_trajectories: impala.block_trajectories(),
+                solo: Comm::solo(),
+                values: Vec::new(),
+                actions: Vec::new(),
+                partials: Vec::new(),
+                total: vec![0.0; params.trained_len() + NUMBERS.len()],
+                params,
+                network,
+                policy,
+                group,
+            })
+        };
+        let replica = || with(LearnerGroup::alone());
+        with(LearnerGroup::new(impala.n_learners, replica)?)
     }
 
     /// One update on unrolls that make up a batch.
     pub(super) fn update(&mut self, unrolls: &[Unroll]) -> Result<Losses, Error> {
         self.check(unrolls)?;
+        // Out of the learner for as long as the learner computes.
+        let mut group = std::mem::replace(&mut self.group, LearnerGroup::alone());
+        let losses = self.update_among(unrolls, group.share(|| unrolls.to_vec()));
+        self.group = group;
+        losses
+    }
+
+    /// Computes this replica's blocks of a batch, and takes the step of all.
+    fn update_among(&mut self, unrolls: &[Unroll], comm: &mut Comm) -> Result<Losses, Error> {
+        self.partials.clear();
+        let blocks = unrolls.chunks_exact(unrolls.len() / self.n_blocks);
+        for (_, unrolls) in blocks
+            .enumerate()
+            .filter(|(block, _)| block % comm.size() as usize == comm.rank() as usize)
+        {
+            self.run_block(unrolls)?;
+        }
+        match self.n_blocks {
+            1 => std::mem::swap(&mut self.total, &mut self.partials),
+            _ => comm.exact_sum(&self.partials, &mut self.total, Timeout::default())?,
+        }
+        let (gradient, numbers) = self.total.split_at_mut(self.params.trained_len());
+        if !numbers[0].is_finite() {
+            let text = "IMPALA: the loss is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
+            return Err(ErrorKind::Diverged(text.to_owned()).into());
+        }
+        let losses = Losses {
+            policy: numbers[1],
+            baseline: numbers[2],
+            entropy: numbers[3],
+        };
+        self.optimiser
+            .step(&self.device, &mut self.params, gradient)?;
+        self.n_updates += 1;
+        Ok(losses)
+    }
+
+    fn run_block(&mut self, unrolls: &[Unroll]) -> Result<(), Error> {
         self.set(
             self.inputs.observations,
             unrolls,
@@ -121,26 +171,18 @@ impl Learner {
             self.set(cell, unrolls, 1, |unroll| &unroll.cell)?;
         }
         self.program.run(&mut self.solo, &self.params)?;
-        let losses = self.losses()?;
-        self.gradient.clear();
-        self.program.append_param_gradient(&mut self.gradient)?;
-        self.optimiser
-            .step(&self.device, &mut self.params, &mut self.gradient)?;
-        self.n_updates += 1;
-        Ok(losses)
+        self.program.append_param_gradient(&mut self.partials)?;
+        for name in NUMBERS {
+            self.partials.extend(self.program.read(name)?);
+        }
+        Ok(())
     }
 
-    fn losses(&self) -> Result<Losses, Error> {
-        let read = |name: &str| Ok::<f32, Error>(self.program.read(name)?[0]);
-        if !read(LOSS)?.is_finite() {
-            let text = "IMPALA: the loss is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
-            return Err(ErrorKind::Diverged(text.to_owned()).into());
-        }
-        Ok(Losses {
-            policy: read(POLICY)?,
-            baseline: read(BASELINE)?,
-            entropy: read(ENTROPY)?,
-        })
+    /// Goes on where a checkpoint was made, with all replicas.
+    pub(super) fn restore_all(&mut self, state: LearnerState) -> Result<(), Error> {
+        self.restore(&state)?;
+        self.group.restore(state);
+        Ok(())
     }
 
     fn set<'a>(
@@ -168,8 +210,19 @@ impl Learner {
 
     /// Whether the unrolls are those of this network and batch.
     fn check(&self, unrolls: &[Unroll]) -> Result<(), Error> {
+        if !unrolls.len().is_multiple_of(self.n_blocks) {
+            let expected = format!("{} blocks of as many each", self.n_blocks);
+            return Err(mismatch(expected, format!("{} in all", unrolls.len())));
+        }
+        let block_unrolls = (unrolls.len() / self.n_blocks).max(1);
         let mut n_trajectories = 0;
-        for unroll in unrolls {
+        for (idx, unroll) in unrolls.iter().enumerate() {
+            let begun = idx / block_unrolls * self.block_trajectories;
+            if idx.is_multiple_of(block_unrolls) && n_trajectories != begun {
+                let expected = format!("blocks of {} trajectories", self.block_trajectories);
+                let given = format!("{n_trajectories} in {} blocks", idx / block_unrolls);
+                return Err(mismatch(expected, given));
+            }
             let n = unroll.rewards.len() / self.n_steps;
             let (expected, given) = (self.lengths(n), unroll.lengths());
             if given != expected {
@@ -178,10 +231,11 @@ impl Learner {
             }
             n_trajectories += n;
         }
-        match n_trajectories == self.n_trajectories {
+        let expected = self.n_blocks * self.block_trajectories;
+        match n_trajectories == expected {
             true => Ok(()),
             false => Err(mismatch(
-                format!("{} trajectories", self.n_trajectories),
+                format!("{expected} trajectories"),
                 n_trajectories.to_string(),
             )),
         }
@@ -207,6 +261,21 @@ impl Learner {
     }
 }
 
+impl Replica for Learner {
+    type Batch = Vec<Unroll>;
+
+    fn learn(&mut self, unrolls: &Vec<Unroll>, comm: &mut Comm) -> Result<(), Error> {
+        self.update_among(unrolls, comm).map(drop)
+    }
+
+    fn restore(&mut self, state: &LearnerState) -> Result<(), Error> {
+        self.params.set_flat(&state.weights)?;
+        self.optimiser.restore(&state.optimiser)?;
+        self.n_updates = state.n_updates;
+        Ok(())
+    }
+}
+
 fn mismatch(expected: String, given: String) -> Error {
     ErrorKind::Mismatch {
         component: "Impala",
@@ -227,7 +296,7 @@ fn record(
     has_mask: bool,
     device: &Device,
 ) -> Result<(Program, Inputs), Error> {
-    let n = impala.batch_trajectories;
+    let n = impala.block_trajectories();
     let rows = impala.unroll_steps * n;
     let mut record = Recorder::new(params, 0, 1);
     let (observations, memory) = seen(&mut record, network, (impala.unroll_steps + 1, n))?;
@@ -262,13 +331,23 @@ fn record(
         memory,
     };
     let loss = impala.loss.apply(&mut record, policy, outputs, &batch)?;
-    record.output(LOSS, loss.loss);
-    record.output(POLICY, loss.policy);
     let baseline = loss.baseline;
     let baseline = baseline.ok_or_else(|| Error::internal("IMPALA's loss without values"))?;
-    record.output(BASELINE, baseline);
-    record.output(ENTROPY, loss.entropy);
-    record.output_param_gradient(loss.loss)?;
+    // The block's part of what is one number for the batch.
+    let share = match impala.loss.reduction {
+        Reduction::Mean => 1.0 / impala.gradient_blocks as f32,
+        Reduction::Sum => 1.0,
+    };
+    let of_batch = record.scale(loss.loss, share)?;
+    record.output(NUMBERS[0], of_batch);
+    for (name, number) in NUMBERS[1..]
+        .iter()
+        .zip([loss.policy, baseline, loss.entropy])
+    {
+        let part = record.scale(number, share)?;
+        record.output(name, part);
+    }
+    record.output_param_gradient(of_batch)?;
     Ok((record.plan().load(device)?, inputs))
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Event, Limits, Router};
+use shardgraph_components::Reduction;
 use shardgraph_device::Device;
 
 use super::actor::Actor;
 use super::config::ImpalaConfig;
-use super::learner::Learner;
+use super::learner::{Learner, Losses};
 use super::lock_step::ImpalaLockStep;
 use super::ranks::{act, run_learner, train_on_threads};
 use super::trajectory::Unroll;
@@ -23,6 +24,7 @@ use crate::run_options::RunOptions;
 use crate::testing::cartpole;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
+use crate::train_topology::train_topology;
 
 pub(super) fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
@@ -183,6 +185,66 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     assert_eq!(unroll.discounts, [0.0, 0.0]);
     assert_eq!(unroll.begins[2..], [1.0, 1.0]);
     assert!(values.iter().all(|value| *value != 0.0));
+}
+
+/// Replicas share the blocks of a batch and take one step, whose bits the blocks decide and not the replicas.
+#[test]
+fn every_number_of_learners_takes_the_same_steps() {
+    for (lstm, reduction) in [(None, Reduction::Mean), (Some(5), Reduction::Sum)] {
+        let mut impala = small(lstm);
+        impala.loss.reduction = reduction;
+        let host = Device::host();
+        let unrolls: Vec<Unroll> = (0..3)
+            .map(|idx| {
+                let mut actor = Actor::new(&impala, &cartpole(), 2, 1, idx, &host).unwrap();
+                let mut unroll = Unroll::default();
+                actor.collect(&mut unroll).unwrap();
+                unroll
+            })
+            .collect();
+        let learn = |n_learners, gradient_blocks| {
+            let impala = ImpalaConfig {
+                n_learners,
+                gradient_blocks,
+                ..impala.clone()
+            };
+            let mut learner = Learner::new(&impala, &cartpole(), 1, &host).unwrap();
+            let losses: Vec<Losses> = (0..3).map(|_| learner.update(&unrolls).unwrap()).collect();
+            (learner.params.trained().to_vec(), losses)
+        };
+        let alone = learn(1, 3);
+        for n_learners in [2, 3] {
+            assert_eq!(learn(n_learners, 3), alone, "{n_learners}");
+        }
+        // Whole batches round otherwise.
+        let whole = learn(1, 1);
+        for (given, expected) in alone.0.iter().zip(&whole.0) {
+            assert!((given - expected).abs() < 1e-4, "{given} {expected}");
+        }
+        let off = (alone.1[0].policy - whole.1[0].policy).abs();
+        assert!(off < 1e-4 * (1.0 + whole.1[0].policy.abs()), "{off}");
+    }
+}
+
+/// Also on ranks, and where a checkpoint goes on.
+#[test]
+fn learners_share_batches_of_a_run() {
+    let mut impala = small(None);
+    (impala.n_learners, impala.gradient_blocks) = (3, 3);
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("run");
+    let start = Start::New {
+        config: config(&impala, (1000, 2)),
+        folder: Some(folder.clone()),
+    };
+    let first = train_topology(&start, &options(), &mut |_| ()).unwrap();
+    assert!(first.n_updates > 10, "{}", first.n_updates);
+    let more = RunOptions {
+        stop_at: Some(2000),
+        ..options()
+    };
+    let resumed = train_topology(&Start::Resumed { folder }, &more, &mut |_| ()).unwrap();
+    assert!(first.n_steps + resumed.n_steps >= 2000 && resumed.weights != first.weights);
 }
 
 /// Unrolls of another network or number are refused.

@@ -143,7 +143,9 @@ impl SacAgent {
         let n = observations::check("SacAgent", self.policy.n_inputs(), seen.observations)?;
         let (policy, rows) = (&self.policy, (seen.observations, n));
         let weights = (&self.params, &self.device);
-        let rows = self.acting.rows(weights, rows, &|record, seen| policy.rows(record, seen))?;
+        let rows = self
+            .acting
+            .rows(weights, rows, &|record, seen| policy.rows(record, seen))?;
         match (policy.distribution(), stream) {
             (SacDistribution::Squashed(policy), stream) => {
                 self.drawn.clear();

@@ -135,7 +135,8 @@ impl SacConfig {
             Rule {
                 field: "environment.name",
                 holds: !spaces.has_mask(),
-                expected: "an environment without masks of actions, for soft actor-critic".to_owned(),
+                expected: "an environment without masks of actions, for soft actor-critic"
+                    .to_owned(),
                 given: format!("one with {given}"),
             },
             Rule::network(
@@ -204,7 +205,10 @@ fn n_weights(hidden: &[usize], spaces: &Spaces, widths: Widths) -> u64 {
             of_layers(n_features, 2 * n_actions),
             of_layers(n_features + n_actions, 1),
         ),
-        false => (of_layers(n_features, n_actions), of_layers(n_features, n_actions)),
+        false => (
+            of_layers(n_features, n_actions),
+            of_layers(n_features, n_actions),
+        ),
     };
     match policy {
         0 => 0,

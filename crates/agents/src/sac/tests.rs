@@ -56,7 +56,10 @@ fn every_number_of_ranks_trains_the_same_weights() {
         folder: None,
     };
     let error = train(&start, &many, &mut |_| ()).unwrap_err().to_string();
-    assert!(error.contains("at least 5, a block for each rank"), "{error}");
+    assert!(
+        error.contains("at least 5, a block for each rank"),
+        "{error}"
+    );
 }
 
 /// Also where the ranks of the second part are others than those of the first; before and after the first update.
@@ -110,7 +113,11 @@ fn it_learns_to_hold_a_pole() {
     let agent = outcome.agent.as_mut();
     for choice in [Choice::Greedy, Choice::Sampled] {
         let played = Evaluation::play(agent, &environments, (20, choice), 1).unwrap();
-        assert!(played.mean_return() > 150.0, "{choice:?} {}", played.mean_return());
+        assert!(
+            played.mean_return() > 150.0,
+            "{choice:?} {}",
+            played.mean_return()
+        );
     }
 }
 
@@ -138,22 +145,46 @@ fn settings_that_cannot_be_right_are_named() {
         ("pendulum", "batch_size = 0", "`algorithm.batch_size`"),
         ("pendulum", "tau = 1.5", "`algorithm.tau`: expected 0 to 1"),
         ("pendulum", "learning_starts = 255", "at least 256 steps"),
-        ("pendulum", "gradient_blocks = 3", "a number that divides `batch_size`, 256"),
-        ("pendulum", "network = { hidden = [0] }", "`algorithm.network`"),
-        ("pendulum", "temperature = { initial = 0.0 }", "`algorithm.temperature.initial`"),
-        ("pendulum", "replay = { capacity = 10 }", "`algorithm.replay.capacity`"),
+        (
+            "pendulum",
+            "gradient_blocks = 3",
+            "a number that divides `batch_size`, 256",
+        ),
+        (
+            "pendulum",
+            "network = { hidden = [0] }",
+            "`algorithm.network`",
+        ),
+        (
+            "pendulum",
+            "temperature = { initial = 0.0 }",
+            "`algorithm.temperature.initial`",
+        ),
+        (
+            "pendulum",
+            "replay = { capacity = 10 }",
+            "`algorithm.replay.capacity`",
+        ),
         ("vertex-cover", "", "without masks of actions"),
     ];
     for (environment, algorithm, message) in wrong {
         let error = config(environment, 600, algorithm).check().unwrap_err();
-        assert!(error.is_input() && error.to_string().contains(message), "{error}");
+        assert!(
+            error.is_input() && error.to_string().contains(message),
+            "{error}"
+        );
     }
     let start = Start::New {
         config: config("pendulum", 600, SMALL),
         folder: None,
     };
     let error = train_topology(&start, &RunOptions::default(), &mut |_| ()).unwrap_err();
-    assert!(error.to_string().contains("expected apex, impala or reinforce"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("expected apex, impala or reinforce"),
+        "{error}"
+    );
 }
 
 #[test]

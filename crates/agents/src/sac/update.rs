@@ -66,9 +66,10 @@ impl UpdateProgram {
         let out = loss.of_networks(&mut record, networks, &inputs)?;
         // The block's part of the means over the batch.
         let share = 1.0 / n_blocks as f32;
-        for (name, number) in NUMBERS
-            .into_iter()
-            .zip([out.critic, out.policy, out.entropy, out.q_mean])
+        for (name, number) in
+            NUMBERS
+                .into_iter()
+                .zip([out.critic, out.policy, out.entropy, out.q_mean])
         {
             let part = record.scale(number, share)?;
             record.output(name, part);

@@ -92,10 +92,7 @@ impl Parts {
             values.map(|&x| f64::from(x)).collect::<Vec<f64>>()
         };
         let layer = |x: &[f64], layer: usize| {
-            let (w, b) = (
-                values(&format!("{layer}/w")),
-                values(&format!("{layer}/b")),
-            );
+            let (w, b) = (values(&format!("{layer}/w")), values(&format!("{layer}/b")));
             let column = |j: usize| {
                 let products = x.iter().enumerate().map(|(i, x)| x * w[i * b.len() + j]);
                 b[j] + products.sum::<f64>()
@@ -150,7 +147,13 @@ impl Case {
 
     /// The policy's log-probability and the soft value at one observation, by the formulas; the mean
     /// of both over the actions of a discrete policy.
-    fn soft_value(&self, parts: &Parts, critics: &str, lists: (usize, usize), i: usize) -> [f64; 2] {
+    fn soft_value(
+        &self,
+        parts: &Parts,
+        critics: &str,
+        lists: (usize, usize),
+        i: usize,
+    ) -> [f64; 2] {
         let (observation, temperature) = (self.row(lists.0, i), f64::from(0.3f32));
         let policy = parts.mlp("policy", &observation);
         let smaller = |input: &[f64], k: usize| {
@@ -272,7 +275,10 @@ fn each_loss_trains_its_own_weights() {
                 let vars: Vec<Var> = ids.map(|id| ctx.param(id).unwrap()).collect();
                 gradient(&mut ctx, loss, &vars).unwrap()
             };
-            assert!(derivatives(trained).iter().all(Option::is_some), "{trained}");
+            assert!(
+                derivatives(trained).iter().all(Option::is_some),
+                "{trained}"
+            );
             for other in others {
                 assert!(derivatives(other).iter().all(Option::is_none), "{other}");
             }
@@ -286,12 +292,18 @@ fn the_density_is_one_in_all() {
     let policy = SquashedGaussian::build("policy", &Space::boxed(&[1], 0.0, 4.0).unwrap()).unwrap();
     for (mean, log) in [(0.0f32, 0.0f32), (0.8, -1.0), (-1.0, 0.5)] {
         let n = 4001;
-        let noise: Vec<f32> = (0..n).map(|i| -6.0 + 12.0 * i as f32 / (n - 1) as f32).collect();
+        let noise: Vec<f32> = (0..n)
+            .map(|i| -6.0 + 12.0 * i as f32 / (n - 1) as f32)
+            .collect();
         let parameters = [mean, log].repeat(n);
-        let out = run(&Params::new(), &[(2, &parameters), (1, &noise)], |ctx, x| {
-            let draw = policy.draw(ctx, x[0], x[1])?;
-            Ok(vec![draw.actions, draw.log_density])
-        });
+        let out = run(
+            &Params::new(),
+            &[(2, &parameters), (1, &noise)],
+            |ctx, x| {
+                let draw = policy.draw(ctx, x[0], x[1])?;
+                Ok(vec![draw.actions, draw.log_density])
+            },
+        );
         let density = |i: usize| f64::from(out[1][i]).exp();
         let width = |i: usize| f64::from(out[0][i + 1] - out[0][i]);
         let integral: f64 = (0..n - 1)
@@ -333,21 +345,38 @@ fn draws_lie_in_the_box() {
 fn what_cannot_be_is_named() {
     let without_bounds = Space::boxed(&[1], f32::NEG_INFINITY, 1.0).unwrap();
     let error = SquashedGaussian::build("policy", &without_bounds).unwrap_err();
-    assert!(error.to_string().contains("a box with finite bounds"), "{error}");
+    assert!(
+        error.to_string().contains("a box with finite bounds"),
+        "{error}"
+    );
     let mut params = Params::new();
     let error = Temperature::build(&mut params, "temperature", 0.0, true).unwrap_err();
-    assert!(error.to_string().contains("the first temperature"), "{error}");
+    assert!(
+        error.to_string().contains("the first temperature"),
+        "{error}"
+    );
     let observation = Space::boxed(&[N_INPUTS], -1.0, 1.0).unwrap();
-    let pair = Space::tuple(vec![Space::discrete(2).unwrap(), Space::discrete(2).unwrap()]);
+    let pair = Space::tuple(vec![
+        Space::discrete(2).unwrap(),
+        Space::discrete(2).unwrap(),
+    ]);
     let spaces = (&observation, &pair.unwrap());
     let built = SacPolicy::build(&mut params, "policy", spaces, &[4], Initialiser::default());
     assert!(built.unwrap_err().to_string().contains("a discrete one"));
     let parts = parts(&box_space());
     let given = run(&parts.params, &[(N_INPUTS, &[0.0; N_INPUTS])], |ctx, x| {
         let error = parts.critics.values(ctx, x[0], None).unwrap_err();
-        assert!(error.to_string().contains("the actions: expected 2 columns, given none"));
+        assert!(
+            error
+                .to_string()
+                .contains("the actions: expected 2 columns, given none")
+        );
         let error = parts.policy.draw(ctx, x[0], None).unwrap_err();
-        assert!(error.to_string().contains("the noise: expected 2 columns, given none"));
+        assert!(
+            error
+                .to_string()
+                .contains("the noise: expected 2 columns, given none")
+        );
         Ok(Vec::new())
     });
     assert!(given.is_empty());

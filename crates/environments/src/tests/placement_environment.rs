@@ -5,8 +5,7 @@ use shardgraph_random::KeyedRng;
 
 use crate::functional::{Action, FunctionalEnvironment};
 use crate::{
-    Actions, Autoreset, FunctionalVector, PlacementEnvironment, PlacementOptions,
-    VectorEnvironment,
+    Actions, Autoreset, FunctionalVector, PlacementEnvironment, PlacementOptions, VectorEnvironment,
 };
 
 fn environment(options: PlacementOptions) -> PlacementEnvironment {
@@ -76,7 +75,9 @@ fn the_features_tell_where_an_op_ends_first() {
         assert!(device(0) == 0.0 || device(1) == 0.0);
         u32::from(device(1) < device(0))
     };
-    let returns: f64 = (0..20).map(|seed| play(&environment, seed, &mut rule).0).sum();
+    let returns: f64 = (0..20)
+        .map(|seed| play(&environment, seed, &mut rule).0)
+        .sum();
     assert!(returns / 20.0 > 0.1, "{}", returns / 20.0);
 }
 
@@ -91,7 +92,11 @@ fn a_vector_goes_on_from_its_bytes() {
     let step = |vector: &mut FunctionalVector<PlacementEnvironment>, t: u32| {
         let actions = [t % 2, (t / 2) % 2, 1];
         let step = vector.step(Actions::Discrete(&actions)).unwrap().clone();
-        (step.rewards, step.terminated, vector.observations().to_vec())
+        (
+            step.rewards,
+            step.terminated,
+            vector.observations().to_vec(),
+        )
     };
     for t in 0..30 {
         step(&mut whole, t);
