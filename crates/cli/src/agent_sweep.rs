@@ -1,7 +1,7 @@
 //! `shardgraph agent sweep`: the same training over seeds and settings, as a table with intervals and as curves.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use shardgraph_agents::{
 };
 use shardgraph_device::{Device, DeviceKind, Timer};
 
-use crate::agent_settings::{combinations, name_of, settings, with_settings};
+use crate::agent_settings::{combinations, name_of, settings};
 use crate::agent_topology::is_topology;
 use crate::device_choice::open_device;
 use crate::exit::BadInput;
@@ -38,16 +38,21 @@ const MAX_RUNS: usize = 10_000;
 #[command(after_help = EXAMPLE)]
 pub(crate) struct SweepArgs {
     /// The settings: a file, or a name
-    #[arg(help_heading = "Input", value_name = "CONFIG")]
-    config: PathBuf,
+    #[arg(
+        help_heading = "Input",
+        value_name = "CONFIG",
+        required_unless_present = "resume"
+    )]
+    config: Option<PathBuf>,
     /// The environment of an algorithm's settings, where CONFIG is its name
-    #[arg(help_heading = "Input", long, value_name = "NAME")]
+    #[arg(help_heading = "Input", long, value_name = "NAME", requires = "config")]
     environment: Option<String>,
     /// A setting and its value, as TOML writes it; several, with commas between, are compared; may be given again
     #[arg(
         help_heading = "Method",
         long = "set",
-        value_name = "SETTING=V1,V2,..."
+        value_name = "SETTING=V1,V2,...",
+        requires = "config"
     )]
     sets: Vec<String>,
     /// Seed of all that is random: the first one of --repeats [default: of the settings]
@@ -86,11 +91,14 @@ pub(crate) struct SweepArgs {
         default_value = "host"
     )]
     device: DeviceKind,
-    /// The sweep's folder, which keeps each run that ended; `shardgraph report` draws it
+    /// The run's folder: of the sweep, which keeps each run that ended; `shardgraph report` draws it [default: nothing is written]
     #[arg(help_heading = "Output", long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Go on with the sweep of that folder, whose settings are the same
-    #[arg(help_heading = "Output", long, requires = "run")]
+    /// Go on from the newest checkpoint of --run, with its settings: with the runs that have not ended
+    #[arg(
+        help_heading = "Output", long, requires = "run",
+        conflicts_with_all = ["config", "seed", "repeats", "steps", "episodes", "target"]
+    )]
     resume: bool,
     /// Draw a picture: the mean return by step, of each setting
     #[arg(help_heading = "Output", long, value_name = "FILE")]
@@ -116,46 +124,27 @@ struct Answer {
 /// Trains all and prints the table.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     refuse_processes("agent sweep", None)?;
-    let mut base = settings(&args.config, args.environment.as_deref())?;
-    base.steps = args.steps.unwrap_or(base.steps);
-    base.seed = args.seed.unwrap_or(base.seed);
-    let combinations = combinations(&args.sets)?;
-    let n_runs = combinations.len().saturating_mul(args.repeats as usize);
-    if n_runs > MAX_RUNS {
-        let text = format!("{n_runs} runs: expected at most {MAX_RUNS}");
-        return Err(BadInput(text).into());
-    }
-    // What is wrong with any of them is said before the first begins.
-    let configs = combinations
-        .iter()
-        .map(|chosen| with_settings(&base, chosen))
-        .collect::<anyhow::Result<Vec<AgentConfig>>>()?;
-    if configs.iter().any(|config| config.seed != base.seed) {
-        let text = "--set seed: give the first seed by --seed, and how many by --repeats";
-        return Err(BadInput(text.to_owned()).into());
-    }
+    let (sweep, folder) = match (&args.run, &args.config) {
+        (Some(path), None) => {
+            let (folder, sweep) = SweepFolder::resume(path)?;
+            (sweep, Some(folder))
+        }
+        (path, Some(config)) => {
+            let sweep = new_sweep(config, args)?;
+            let open = |path| SweepFolder::create(path, &sweep);
+            let folder = path.as_deref().map(open).transpose()?;
+            (sweep, folder)
+        }
+        (None, None) => {
+            return Err(BadInput("expected CONFIG, or --run with --resume".into()).into());
+        }
+    };
     let options = RunOptions {
         n_ranks: args.ranks,
         device: open_device(args.device, &args.report)?,
         ..RunOptions::default()
     };
-    let sweep = Sweep {
-        repeats: args.repeats,
-        episodes: args.episodes,
-        target: args.target,
-        ..Sweep::new(
-            base.clone(),
-            combinations.iter().map(|chosen| name_of(chosen)).collect(),
-        )
-    };
-    let folder = args.run.as_deref();
-    let folder = folder.map(|path| SweepFolder::open(path, &sweep, args.resume));
-    let mut rows = train_all(
-        &sweep,
-        &configs,
-        folder.transpose()?.as_ref(),
-        (args, &options),
-    )?;
+    let mut rows = train_all(&sweep, folder.as_ref(), &options, &args.report)?;
     if let Some(path) = &args.svg {
         let svg = sweep.curves(&rows).svg();
         output_file::write(path, |out| out.write_all(svg.as_bytes()))
@@ -166,27 +155,55 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         run.curve.clear();
     }
     args.report.answer(&Answer {
-        algorithm: base.algorithm.name(),
-        environment: base.environment.name.clone(),
-        seed: base.seed,
-        steps: base.steps,
-        repeats: args.repeats,
-        episodes: args.episodes,
+        algorithm: sweep.settings.algorithm.name(),
+        environment: sweep.settings.environment.name.clone(),
+        seed: sweep.settings.seed,
+        steps: sweep.settings.steps,
+        repeats: sweep.repeats,
+        episodes: sweep.episodes,
         ranks: args.ranks,
-        target: args.target,
+        target: sweep.target,
         rows,
     })
+}
+
+/// What the flags ask for; what is wrong with any of its settings is said before the first run begins.
+fn new_sweep(config: &Path, args: &SweepArgs) -> anyhow::Result<Sweep> {
+    let mut base = settings(config, args.environment.as_deref())?;
+    base.steps = args.steps.unwrap_or(base.steps);
+    base.seed = args.seed.unwrap_or(base.seed);
+    let sweep = Sweep {
+        repeats: args.repeats,
+        episodes: args.episodes,
+        target: args.target,
+        ..Sweep::new(base, combinations(&args.sets)?)
+    };
+    let n_runs = sweep
+        .combinations
+        .len()
+        .saturating_mul(args.repeats as usize);
+    if n_runs > MAX_RUNS {
+        let text = format!("{n_runs} runs: expected at most {MAX_RUNS}");
+        return Err(BadInput(text).into());
+    }
+    let seed = sweep.settings.seed;
+    if sweep.configs()?.iter().any(|config| config.seed != seed) {
+        let text = "--set seed: give the first seed by --seed, and how many by --repeats";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    Ok(sweep)
 }
 
 /// The rows of all combinations; a run that the folder has is not made again.
 fn train_all(
     sweep: &Sweep,
-    configs: &[AgentConfig],
     folder: Option<&SweepFolder>,
-    (args, options): (&SweepArgs, &RunOptions),
+    options: &RunOptions,
+    report: &ReportArgs,
 ) -> anyhow::Result<Vec<Row>> {
+    let configs = sweep.configs()?;
     let n_runs = configs.len() as u64 * sweep.repeats;
-    let mut bar = Progress::new(&args.report, n_runs, "runs");
+    let mut bar = Progress::new(report, n_runs, "runs");
     let mut rows = Vec::with_capacity(configs.len());
     for (combination, config) in configs.iter().enumerate() {
         let mut runs = Vec::new();
@@ -197,7 +214,7 @@ fn train_all(
             runs.push(match before.transpose()?.flatten() {
                 Some(run) => run,
                 None => {
-                    let run = one(&config, args, options)?;
+                    let run = one(&config, sweep, options)?;
                     if let Some(folder) = folder {
                         folder.keep(combination, &run)?;
                     }
@@ -205,7 +222,7 @@ fn train_all(
                 }
             });
             let n_done = combination as u64 * sweep.repeats + idx + 1;
-            bar.update(n_done, || sweep.combinations[combination].clone());
+            bar.update(n_done, || name_of(&sweep.combinations[combination]));
         }
         rows.push(sweep.row(combination, runs));
     }
@@ -213,7 +230,7 @@ fn train_all(
 }
 
 /// Trains and scores one run.
-fn one(config: &AgentConfig, args: &SweepArgs, options: &RunOptions) -> anyhow::Result<Run> {
+fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Result<Run> {
     let (mut curve, mut reached) = (Vec::new(), None);
     let timer = Timer::start(&Device::host());
     let mut progress = |progress: &TrainProgress| {
@@ -221,7 +238,7 @@ fn one(config: &AgentConfig, args: &SweepArgs, options: &RunOptions) -> anyhow::
             return;
         };
         curve.push((progress.step, mean_return));
-        let is_reached = args.target.is_some_and(|target| mean_return >= target);
+        let is_reached = sweep.target.is_some_and(|target| mean_return >= target);
         if is_reached && reached.is_none() {
             reached = Some((progress.step, timer.elapsed_s()));
         }
@@ -244,7 +261,7 @@ fn one(config: &AgentConfig, args: &SweepArgs, options: &RunOptions) -> anyhow::
     };
     let seconds = timer.elapsed_s();
     let environments = options.environments_of(config)?;
-    let episodes = (args.episodes, Choice::Greedy);
+    let episodes = (sweep.episodes, Choice::Greedy);
     let played = Evaluation::play(agent.as_mut(), &environments, episodes, config.seed)?;
     Ok(Run {
         seed: config.seed,

@@ -8,6 +8,7 @@ use shardgraph_agents::{AgentConfig, interquartile_interval, interquartile_mean}
 use shardgraph_plot::{Axis, Cell, Figure, Page, Panel, Point, Series, Table};
 use shardgraph_storage::{FolderLock, MAX_SETTINGS_BYTES, read_bounded, write_atomic};
 
+use crate::agent_settings::{Chosen, name_of, with_settings};
 use crate::exit::BadInput;
 
 /// The file that makes a folder one of a sweep.
@@ -24,7 +25,7 @@ pub(crate) struct Sweep {
     /// The settings before they are changed, with the first seed.
     pub(crate) settings: AgentConfig,
     /// Of each combination, the settings that it changes.
-    pub(crate) combinations: Vec<String>,
+    pub(crate) combinations: Vec<Vec<Chosen>>,
     pub(crate) repeats: u64,
     /// Of the score.
     pub(crate) episodes: usize,
@@ -67,6 +68,13 @@ pub(crate) struct Row {
 }
 
 impl Sweep {
+    /// The settings of each combination, with the first seed.
+    pub(crate) fn configs(&self) -> anyhow::Result<Vec<AgentConfig>> {
+        let all = self.combinations.iter();
+        all.map(|chosen| with_settings(&self.settings, chosen))
+            .collect()
+    }
+
     /// The row of a combination of values.
     pub(crate) fn row(&self, combination: usize, runs: Vec<Run>) -> Row {
         let all = |value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<f64>>();
@@ -83,7 +91,7 @@ impl Sweep {
             .collect();
         let iqm = |values: &[f64]| (!values.is_empty()).then(|| interquartile_mean(values));
         Row {
-            settings: self.combinations[combination].clone(),
+            settings: name_of(&self.combinations[combination]),
             score_iqm: of.value,
             score_low: of.low,
             score_high: of.high,
@@ -229,37 +237,33 @@ pub(crate) struct SweepFolder {
 }
 
 impl SweepFolder {
-    /// Of a new sweep; or with `is_resumed` that of one that goes on, which must be the same.
-    pub(crate) fn open(
-        path: &Path,
-        sweep: &Sweep,
-        is_resumed: bool,
-    ) -> anyhow::Result<SweepFolder> {
-        let file = path.join(SWEEP);
+    /// Of a new sweep.
+    pub(crate) fn create(path: &Path, sweep: &Sweep) -> anyhow::Result<SweepFolder> {
         let wrong = |text: &str| BadInput(format!("{}: {text}", path.display()));
-        if is_resumed {
-            let folder = SweepFolder {
-                _lock: FolderLock::take(path)?,
-                path: path.to_owned(),
-            };
-            if read::<Sweep>(&file)? != *sweep {
-                let text =
-                    "a sweep of other settings: give those that it began with, or another folder";
-                return Err(wrong(text).into());
-            }
-            return Ok(folder);
-        }
         if path.exists() && fs::read_dir(path).map_or(true, |mut inside| inside.next().is_some()) {
             let text = "there is something: name a new folder, or go on with --resume";
             return Err(wrong(text).into());
         }
         fs::create_dir_all(path).map_err(|error| wrong(&error.to_string()))?;
         let lock = FolderLock::take(path)?;
-        write(&file, sweep)?;
+        write(&path.join(SWEEP), sweep)?;
         Ok(SweepFolder {
             path: path.to_owned(),
             _lock: lock,
         })
+    }
+
+    /// Of one that goes on.
+    pub(crate) fn resume(path: &Path) -> anyhow::Result<(SweepFolder, Sweep)> {
+        let Some(sweep) = read_settings(path)? else {
+            let text = "there is no sweep to go on with";
+            return Err(BadInput(format!("{}: {text}", path.display())).into());
+        };
+        let folder = SweepFolder {
+            _lock: FolderLock::take(path)?,
+            path: path.to_owned(),
+        };
+        Ok((folder, sweep))
     }
 
     /// A run that ended before.
@@ -273,8 +277,8 @@ impl SweepFolder {
     }
 }
 
-/// A sweep's folder as it is, with the runs that have ended; `None` for a folder of another kind.
-pub(crate) fn read_sweep(folder: &Path) -> anyhow::Result<Option<(Sweep, Vec<Row>)>> {
+/// What the sweep of a folder computes; `None` for a folder of another kind.
+fn read_settings(folder: &Path) -> anyhow::Result<Option<Sweep>> {
     let file = folder.join(SWEEP);
     if !file.is_file() {
         return Ok(None);
@@ -285,6 +289,14 @@ pub(crate) fn read_sweep(folder: &Path) -> anyhow::Result<Option<(Sweep, Vec<Row
         let text = format!("`schema_version`: expected {SCHEMA_VERSION}, given {given}");
         return Err(BadInput(format!("{}: {text}", file.display())).into());
     }
+    Ok(Some(sweep))
+}
+
+/// A sweep's folder as it is, with the runs that have ended; `None` for a folder of another kind.
+pub(crate) fn read_sweep(folder: &Path) -> anyhow::Result<Option<(Sweep, Vec<Row>)>> {
+    let Some(sweep) = read_settings(folder)? else {
+        return Ok(None);
+    };
     let mut rows = Vec::new();
     for combination in 0..sweep.combinations.len() {
         let seeds = (0..sweep.repeats).map(|idx| sweep.settings.seed.wrapping_add(idx));
@@ -300,7 +312,7 @@ pub(crate) fn read_sweep(folder: &Path) -> anyhow::Result<Option<(Sweep, Vec<Row
 
 impl Sweep {
     /// Of these settings, each of which is changed in these ways.
-    pub(crate) fn new(settings: AgentConfig, combinations: Vec<String>) -> Sweep {
+    pub(crate) fn new(settings: AgentConfig, combinations: Vec<Vec<Chosen>>) -> Sweep {
         Sweep {
             schema_version: SCHEMA_VERSION,
             settings,
@@ -368,7 +380,10 @@ mod tests {
             target: Some(2.0),
             ..Sweep::new(
                 AgentConfig::named("cartpole-ppo").unwrap(),
-                vec!["algorithm.gamma=0.9".to_owned(), "<b>".to_owned()],
+                vec![
+                    vec![("algorithm.gamma".to_owned(), 0.9.into())],
+                    vec![("environment.name".to_owned(), "<b>".into())],
+                ],
             )
         }
     }
@@ -406,7 +421,7 @@ mod tests {
     fn a_folder_keeps_a_sweep_and_its_page_has_the_table() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sweep");
-        let folder = SweepFolder::open(&path, &sweep(), false).unwrap();
+        let folder = SweepFolder::create(&path, &sweep()).unwrap();
         for (seed, score) in [(1, 1.0), (2, 3.0), (3, 5.0)] {
             folder.keep(0, &run(seed, score)).unwrap();
         }
@@ -428,26 +443,24 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
-        let folder = SweepFolder::open(&path, &sweep(), true).unwrap();
+        let (folder, resumed) = SweepFolder::resume(&path).unwrap();
+        assert_eq!(resumed, sweep());
         assert_eq!(folder.run(0, 2).unwrap(), Some(run(2, 3.0)));
         assert_eq!(folder.run(1, 1).unwrap(), None);
     }
 
     #[test]
-    fn folders_of_other_sweeps_are_refused() {
+    fn wrong_folders_are_refused() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sweep");
-        drop(SweepFolder::open(&path, &sweep(), false).unwrap());
-        let refused = |sweep: &Sweep, is_resumed| {
-            let error = SweepFolder::open(&path, sweep, is_resumed).unwrap_err();
-            error.to_string()
-        };
-        assert!(refused(&sweep(), false).contains("there is something"));
-        let other = Sweep {
-            repeats: 4,
-            ..sweep()
-        };
-        assert!(refused(&other, true).contains("a sweep of other settings"));
+        drop(SweepFolder::create(&path, &sweep()).unwrap());
+        let error = SweepFolder::create(&path, &sweep()).unwrap_err();
+        assert!(error.to_string().contains("there is something"), "{error}");
+        let error = SweepFolder::resume(scratch.path()).unwrap_err();
+        assert!(
+            error.to_string().contains("no sweep to go on with"),
+            "{error}"
+        );
         assert!(read_sweep(scratch.path()).unwrap().is_none());
         fs::write(path.join("run-0-2.json"), "{\n\"seed\": 1").unwrap();
         let error = read_sweep(&path).unwrap_err().to_string();
