@@ -39,10 +39,7 @@ const MAX_PROGRAMS: usize = 8;
 const ROWS: &str = "rows";
 
 impl ActPrograms {
-    pub(crate) fn new(
-        (agent, element): (&'static str, &'static str),
-        n_inputs: usize,
-    ) -> ActPrograms {
+    pub(crate) fn new(agent: &'static str, element: &'static str, n_inputs: usize) -> ActPrograms {
         ActPrograms {
             agent,
             element,
@@ -54,8 +51,10 @@ impl ActPrograms {
     /// The network's rows for `n` observations, by the present weights.
     pub(crate) fn rows(
         &mut self,
-        (params, device): (&Params, &Device),
-        (observations, n): (&[f32], usize),
+        params: &Params,
+        device: &Device,
+        observations: &[f32],
+        n: usize,
         record: Record<'_>,
     ) -> Result<Cow<'_, [f32]>, Error> {
         if self.programs.len() >= MAX_PROGRAMS && !self.programs.contains_key(&n) {

@@ -12,7 +12,7 @@ use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
 use super::update::{Gradient, UpdateProgram};
-use crate::act_programs::{ActPrograms, diverged};
+use crate::act_programs::{ActPrograms, Record, diverged};
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, Widths};
 use crate::error::{Error, ErrorKind};
@@ -95,7 +95,7 @@ impl DqnAgent {
         let update = UpdateProgram::new(config, &params, (&online, &target), spaces, device)?;
         Ok(DqnAgent {
             device: device.clone(),
-            acting: ActPrograms::new(("DqnAgent", "an action value"), online.n_inputs()),
+            acting: ActPrograms::new("DqnAgent", "an action value", online.n_inputs()),
             params,
             online,
             optimiser,
@@ -216,11 +216,9 @@ impl DqnAgent {
 
     fn values(&mut self, observations: &[f32], n: usize) -> Result<Cow<'_, [f32]>, Error> {
         let online = &self.online;
-        let rows = (observations, n);
+        let record: Record<'_> = &|record, seen| online.q_values(record, seen);
         self.acting
-            .rows((&self.params, &self.device), rows, &|record, seen| {
-                online.q_values(record, seen)
-            })
+            .rows(&self.params, &self.device, observations, n, record)
     }
 
     /// One step of the optimiser on a batch of transitions, whose layout is [`crate::transition_layout`]'s, with an importance weight for each

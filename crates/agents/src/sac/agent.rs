@@ -13,7 +13,7 @@ use shardgraph_replay::Rows;
 
 use super::config::SacConfig;
 use super::update::{SacUpdate, UpdateProgram};
-use crate::act_programs::{ActPrograms, diverged};
+use crate::act_programs::{ActPrograms, Record, diverged};
 use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::error::Error;
@@ -86,7 +86,7 @@ impl SacAgent {
         Ok(SacAgent {
             optimiser: Optimiser::new(config.optimiser, params.trained_len())?,
             update: UpdateProgram::new(config, &params, &networks, spaces, device)?,
-            acting: ActPrograms::new(("SacAgent", "a number of the policy"), policy.n_inputs()),
+            acting: ActPrograms::new("SacAgent", "a number of the policy", policy.n_inputs()),
             device: device.clone(),
             params,
             policy,
@@ -141,11 +141,11 @@ impl SacAgent {
         actions: &mut ActionBuffer,
     ) -> Result<(), Error> {
         let n = observations::check("SacAgent", self.policy.n_inputs(), seen.observations)?;
-        let (policy, rows) = (&self.policy, (seen.observations, n));
-        let weights = (&self.params, &self.device);
+        let policy = &self.policy;
+        let record: Record<'_> = &|record, seen| policy.rows(record, seen);
         let rows = self
             .acting
-            .rows(weights, rows, &|record, seen| policy.rows(record, seen))?;
+            .rows(&self.params, &self.device, seen.observations, n, record)?;
         match (policy.distribution(), stream) {
             (SacDistribution::Squashed(policy), stream) => {
                 self.drawn.clear();
@@ -167,14 +167,15 @@ impl SacAgent {
     /// and stream; each computes its blocks of it.
     pub(super) fn update(
         &mut self,
-        (rows, stream): (&Rows, &mut KeyedRng),
+        rows: &Rows,
+        stream: &mut KeyedRng,
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<SacUpdate, Error> {
-        let policy = (&self.params, self.policy.distribution());
-        let (gradient, update) = self
-            .update
-            .gradient(policy, (rows, stream), comm, deadline)?;
+        let distribution = self.policy.distribution();
+        let (gradient, update) =
+            self.update
+                .gradient(&self.params, distribution, rows, stream, comm, deadline)?;
         if !(update.critic.is_finite() && update.policy.is_finite()) {
             return Err(diverged("SacAgent", "update", "the loss"));
         }

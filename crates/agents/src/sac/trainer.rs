@@ -64,7 +64,7 @@ impl SacTrainer {
         let mut draws = KeyedRng::new(seed, "replay", n);
         let (rows, _) = self.replay.sample(self.sac.batch_size, 0.0, &mut draws)?;
         let mut noise = KeyedRng::new(seed, "sac noise", n);
-        let update = self.agent.update((rows, &mut noise), comm, deadline)?;
+        let update = self.agent.update(rows, &mut noise, comm, deadline)?;
         self.n_updates += 1;
         Ok(update)
     }

@@ -96,8 +96,10 @@ impl UpdateProgram {
     /// each rank.
     pub(super) fn gradient(
         &mut self,
-        (params, distribution): (&Params, &SacDistribution),
-        (rows, stream): (&Rows, &mut KeyedRng),
+        params: &Params,
+        distribution: &SacDistribution,
+        rows: &Rows,
+        stream: &mut KeyedRng,
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<(&mut [f32], SacUpdate), Error> {
@@ -108,7 +110,7 @@ impl UpdateProgram {
         self.partials.clear();
         let own = |block: &usize| block % comm.size() as usize == comm.rank() as usize;
         for block in (0..self.n_blocks).filter(own) {
-            self.run_block((params, distribution), rows, block)?;
+            self.run_block(params, distribution, rows, block)?;
         }
         match self.n_blocks {
             1 => std::mem::swap(&mut self.total, &mut self.partials),
@@ -126,7 +128,8 @@ impl UpdateProgram {
 
     fn run_block(
         &mut self,
-        (params, distribution): (&Params, &SacDistribution),
+        params: &Params,
+        distribution: &SacDistribution,
         rows: &Rows,
         block: usize,
     ) -> Result<(), Error> {
