@@ -54,7 +54,7 @@ pub(crate) struct LinkArgs {
     /// Questions of a step with the encoder's messages; 0: all; with k-vs-all [default: 4096]
     #[arg(long, value_name = "N")]
     message_batch: Option<u32>,
-    /// Learning rate of the encoder's layers, where it is not that of the vectors; with k-vs-all [default: 0.01]
+    /// Learning rate of the encoder's layers, where it is not that of the vectors; with k-vs-all [default: 0.003]
     #[arg(long, value_name = "RATE")]
     layer_rate: Option<f32>,
     /// Leave the encoder at its random start and learn the relations' vectors alone: a baseline

@@ -194,7 +194,7 @@ impl LinkConfig {
             residual: true,
             warm_epochs: 14,
             message_batch: 4096,
-            layer_rate: 0.01,
+            layer_rate: 0.003,
             edge_dropout: 0.0,
             ..decoder
         }
