@@ -193,9 +193,10 @@ fn options_train_alike_on_every_grid() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let config = path("c.toml");
-    let text = "batch_size = 16\ncurriculum_steps = 12\nstates_per_product = 2\nbatch_ranks = 1\nprioritized = { alpha = 0.7 }\n";
+    let text =
+        "batch_size = 16\nstates_per_product = 2\nbatch_ranks = 1\nprioritized = { alpha = 0.7 }\n";
     fs::write(&config, text).unwrap();
-    let options = "--environments 3 --prioritized --curriculum 10,16,24";
+    let options = "--environments 3 --prioritized";
     let train = |grid: &str| {
         let out = path(&grid.replace(' ', ""));
         let words =
@@ -219,10 +220,7 @@ fn options_train_alike_on_every_grid() {
         assert!(train(grid) == one, "{grid} differs from one rank");
     }
     let made = settings(&path("--ranks1"));
-    assert_eq!(
-        (&made["environments"], &made["curriculum"]),
-        (&3.into(), &serde_json::json!([10, 16, 24]))
-    );
+    assert_eq!(made["environments"], 3);
     let alpha = made["prioritized"]["alpha"].as_f64().unwrap();
     assert!((alpha - 0.7).abs() < 1e-6, "of the file");
 }
@@ -233,9 +231,9 @@ fn options_go_on_after_a_resume() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
     let config = folder.path().join("c.toml");
-    fs::write(&config, "batch_size = 16\ncurriculum_steps = 12\n").unwrap();
+    fs::write(&config, "batch_size = 16\n").unwrap();
     let train = |steps: u32, out: &Path| {
-        let options = "--environments 3 --prioritized --curriculum 10,16,24";
+        let options = "--environments 3 --prioritized";
         let words = format!("train --config {{}} --steps {steps} {options} --run {{}}");
         run(&words, &[&config, out]).ok();
     };
@@ -265,8 +263,6 @@ fn options_that_cannot_be_right_are_refused() {
             "expected a number that divides",
         ),
         ("--environments 0", "`environments`: expected 1 to 4096"),
-        ("--curriculum 20,10", "each larger than the one before"),
-        ("--curriculum 20,many", "invalid value"),
         ("--weighted", "reads no edge weights"),
         ("--weighted --problem cut", "have no weights"),
     ] {

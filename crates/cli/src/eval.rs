@@ -68,6 +68,9 @@ pub(crate) struct EvalArgs {
         default_value = "1"
     )]
     nodes_per_step: Select,
+    /// Episodes of the policy: each from another first pick, the best node, the second best, and so on; the best answer is taken
+    #[arg(help_heading = "Method", long, value_name = "N", default_value = "1")]
+    starts: u32,
     /// Time of a local search: one each from the policy's cover, from a greedy one and from nothing
     #[arg(help_heading = "Method", long, value_name = "DURATION", value_parser = duration::positive_seconds)]
     local_search: Option<f64>,
@@ -104,6 +107,7 @@ struct Answer {
     policy: String,
     policy_problem: String,
     select: String,
+    starts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     polish_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,6 +155,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         options: SolveOptions {
             n_ranks: args.ranks,
             select: args.nodes_per_step,
+            starts: args.starts,
             ..SolveOptions::default()
         },
         search: search(args)?,
@@ -166,6 +171,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         policy: job.policy.source.clone(),
         policy_problem: job.policy.config.problem.clone(),
         select: args.nodes_per_step.to_string(),
+        starts: args.starts,
         polish_seconds: args.local_search,
         polish_steps: args.local_search_steps,
         verified: true,

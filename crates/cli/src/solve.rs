@@ -98,6 +98,9 @@ pub(crate) struct SolveArgs {
         default_value = "1"
     )]
     nodes_per_step: Select,
+    /// Episodes of the policy: each from another first pick, the best node, the second best, and so on; the best answer is taken
+    #[arg(help_heading = "Method", long, value_name = "N", default_value = "1")]
+    starts: u32,
     /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding, which can decide ties
     #[arg(
         help_heading = "Method",
@@ -268,6 +271,10 @@ impl SolveArgs {
             }
             return Ok(());
         }
+        if self.starts != 1 {
+            let why = "--starts is for the policy alone: say --method policy too";
+            return Err(BadInput(why.into()).into());
+        }
         if self.preset != Preset::Default {
             let why = "--preset paper is about the policy alone: say --method policy too";
             return Err(BadInput(why.into()).into());
@@ -385,6 +392,7 @@ fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
     SolveOptions {
         n_ranks,
         select: args.nodes_per_step,
+        starts: args.starts,
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
         reduce_inside: false,

@@ -30,7 +30,7 @@ Examples:
   shardgraph train --graphs rb:20:11:0.25:2.78 --run my-policy --svg curve.svg
   shardgraph train --graphs er:20:0.15 --valid er:250:0.15 --run my-policy
   shardgraph train --config settings.toml --run my-policy
-  shardgraph train --graphs er:20:0.15 --curriculum 20,100,250 --environments 8 --prioritized --run my-policy
+  shardgraph train --graphs er:20:0.15 --environments 8 --prioritized --run my-policy
   shardgraph train --ranks 6 --batch-ranks 3 --run my-policy
   shardgraph train --run my-policy --resume --steps 2000
 
@@ -94,7 +94,7 @@ pub(crate) struct TrainArgs {
         requires = "run",
         requires = "steps",
         conflicts_with_all = [
-            "config", "problem", "seed", "preset", "graphs", "weighted", "curriculum", "environments", "prioritized",
+            "config", "problem", "seed", "preset", "graphs", "weighted", "environments", "prioritized",
             "embedding", "head", "layers", "valid",
         ]
     )]
@@ -115,15 +115,6 @@ pub(crate) struct TrainArgs {
     /// Read edge weights: of an edge list its third column; for a problem that has weights
     #[arg(help_heading = "Input", long)]
     weighted: bool,
-    /// Numbers of nodes for the generators, one after the other, each for `curriculum_steps` steps (1000 unless --config says otherwise)
-    #[arg(
-        help_heading = "Method",
-        hide_short_help = true,
-        long,
-        value_name = "N,N,...",
-        value_delimiter = ','
-    )]
-    curriculum: Vec<u32>,
     /// Environments that are stepped side by side; a step is a pick in each [default: 1]
     #[arg(
         help_heading = "Method",
@@ -310,9 +301,6 @@ fn lay_flags(args: &TrainArgs, config: &mut TrainConfig) {
     }
     if !args.valid.is_empty() {
         config.valid.clone_from(&args.valid);
-    }
-    if !args.curriculum.is_empty() {
-        config.curriculum.clone_from(&args.curriculum);
     }
     if args.prioritized {
         config.prioritized.get_or_insert_default();

@@ -65,6 +65,7 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
     let SolveOptions {
         n_ranks,
         select,
+        starts,
         path,
         keep_isolated,
         reduce_inside,
@@ -74,7 +75,7 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
         device,
     } = options;
     let text = format!(
-        "{n_ranks} {select} {path:?} {keep_isolated} {reduce_inside} {communication:?} {:?}",
+        "{n_ranks} {select} {starts} {path:?} {keep_isolated} {reduce_inside} {communication:?} {:?}",
         device.kind()
     );
     Fingerprint::new().text(&text).value()

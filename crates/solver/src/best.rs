@@ -98,7 +98,7 @@ impl Best {
 /// Finds the best answer of several methods, each checked by the problem's own check.
 ///
 /// Reductions and the first bounds come first: where they prove an optimum, nothing else runs. Greedy algorithms follow, then the policy
-/// for at most a third of the time that is left, then local and exact search from the best answers so far. The answer is never worse than
+/// for at most a third of the time that is left, then local and exact search from the best answer so far. The answer is never worse than
 /// any row. Weights that the problem does not read are left alone.
 ///
 /// # Errors
@@ -137,7 +137,6 @@ pub fn solve_best(
         limit: budget.time_limit,
         best: None,
         rows: Vec::new(),
-        policy: None,
     };
     let mut skipped = None;
     job.search(Some(0))?;
@@ -171,8 +170,6 @@ struct Job<'a> {
     limit: Option<f64>,
     best: Option<Found>,
     rows: Vec<Row>,
-    /// The policy's answer, from which the search may start too.
-    policy: Option<Vec<u32>>,
 }
 
 /// A checked answer.
@@ -219,8 +216,7 @@ impl Job<'_> {
             time_limit: self.rest(),
             ..self.budget
         };
-        let best = self.best.as_ref().map(|best| &best.nodes[..]);
-        let starts: Vec<&[u32]> = best.into_iter().chain(self.policy.as_deref()).collect();
+        let starts: Vec<&[u32]> = self.best.iter().map(|best| &best.nodes[..]).collect();
         let options = shardgraph_classical::Options {
             seed: self.options.seed,
             threads: self.options.threads,
@@ -284,7 +280,6 @@ impl Job<'_> {
         match policy(share.filter(|_| self.best.is_some()))? {
             None => Ok(Some("the policy did not end in its third of the time")),
             Some(nodes) => {
-                self.policy = Some(nodes.clone());
                 self.take(nodes, "policy".into(), begin)?;
                 Ok(None)
             }
@@ -373,7 +368,7 @@ fn reachable(sense: Sense, kind: Objective, bound: f64) -> f64 {
     }
 }
 
-fn is_better(sense: Sense, one: Objective, other: Objective) -> bool {
+pub(crate) fn is_better(sense: Sense, one: Objective, other: Objective) -> bool {
     match sense {
         Sense::Minimise => one.value() < other.value(),
         Sense::Maximise => one.value() > other.value(),

@@ -71,6 +71,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) options: &'a SolveOptions,
     /// Called after each step with the candidates left and the cover's size.
     pub(crate) progress: &'a mut dyn FnMut(u32, usize),
+    /// The place of the first pick among the candidates, the best first.
+    pub(crate) start: usize,
 }
 
 /// Runs an episode to its end: score, agree on the best, remove (algorithm 4, lines 3 to 12).
@@ -78,7 +80,7 @@ pub(crate) fn run_episode(
     residual: &mut dyn Residual,
     policy: &TrainedPolicy,
     scorer: &mut Scorer<'_>,
-    mut rules: Rules<'_>,
+    rules: &mut Rules<'_>,
     ranks: &mut Ranks<'_>,
 ) -> Result<Episode, Error> {
     let mut episode = Episode::default();
@@ -88,14 +90,16 @@ pub(crate) fn run_episode(
     }
     while residual.n_candidates() > 0 {
         let n_candidates = residual.n_candidates();
-        let n_picks = rules.select.n_picks(n_candidates, rules.n_nodes);
+        let n_passed = if episode.n_steps == 0 { rules.start } else { 0 };
+        let n_picks = n_passed + rules.select.n_picks(n_candidates, rules.n_nodes);
         let scale = policy.config.adjacency_scale.of(residual.max_degree());
         let mut top = TopD::new(n_picks);
         match scorer {
             Scorer::Table(table) => residual.offer(table, scale, &mut top),
             Scorer::Model(model) => model.offer(residual, scale, &mut top, ranks)?,
         }
-        let picks = top.agree(ranks)?;
+        let mut picks = top.agree(ranks)?;
+        pass_over(&mut picks, n_passed);
         if picks.is_empty() {
             return Err(Error::internal("a step with candidates offered no node"));
         }
@@ -116,6 +120,11 @@ pub(crate) fn run_episode(
     Ok(episode)
 }
 
+/// Leaves out the best candidates, but for the last of all.
+pub(crate) fn pass_over(picks: &mut Vec<u32>, n_passed: usize) {
+    picks.drain(..n_passed.min(picks.len().saturating_sub(1)));
+}
+
 /// Nodes that are removed together, at most: ranks exchange their neighbours.
 const FORCED_AT_ONCE: usize = 256;
 
@@ -134,6 +143,13 @@ fn settle(
 }
 
 impl Scorer<'_> {
+    /// Forgets what was picked.
+    pub(crate) fn begin(&mut self) {
+        if let Self::Model(model) = self {
+            model.removed.fill(false);
+        }
+    }
+
     /// Tells the model which nodes are gone; the closed form reads degrees alone.
     fn forget(&mut self, gone: &[u32]) {
         if let Self::Model(model) = self {

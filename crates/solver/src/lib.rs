@@ -44,6 +44,8 @@ mod problem_tests;
 #[cfg(test)]
 mod several_tests;
 #[cfg(test)]
+mod starts_tests;
+#[cfg(test)]
 mod tests;
 
 pub use best::{Best, BestOptions, Row, RunPolicy, has_classical_search, solve_best};

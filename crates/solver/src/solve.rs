@@ -22,6 +22,9 @@ use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::{Error, Select, TrainedPolicy};
 
+/// Each has the candidates before it to pass over.
+const MOST_STARTS: u32 = 65_536;
+
 /// How a graph is solved.
 #[derive(Debug, Clone)]
 pub struct SolveOptions {
@@ -29,6 +32,11 @@ pub struct SolveOptions {
     pub n_ranks: u32,
     /// Nodes for each policy evaluation.
     pub select: Select,
+    /// Episodes, each from another first pick: the best node, the second best, and so on. The best answer is given, of equal ones the first.
+    ///
+    /// # Source
+    /// Kwon et al., POMO: Policy Optimization with Multiple Optima for Reinforcement Learning, NeurIPS 2020, section 4.
+    pub starts: u32,
     /// The path of the embedding; absent means the cheapest exact one.
     pub path: Option<Path>,
     /// Keep picks that earlier picks of the same step have left without an edge, as the paper does.
@@ -53,6 +61,7 @@ impl Default for SolveOptions {
         Self {
             n_ranks: 1,
             select: Select::Fixed(1),
+            starts: 1,
             path: None,
             keep_isolated: false,
             reduce_inside: false,
@@ -65,6 +74,18 @@ impl Default for SolveOptions {
 }
 
 impl SolveOptions {
+    /// Refuses numbers that cannot be right.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_ranks(self.n_ranks)?;
+        self.select.check()?;
+        match self.starts {
+            1..=MOST_STARTS => Ok(()),
+            n => Err(Error::input(format!(
+                "{n} starts were asked for: expected 1 to {MOST_STARTS}"
+            ))),
+        }
+    }
+
     /// Ends a solve that was cancelled.
     pub(crate) fn check_cancelled(&self) -> Result<(), Error> {
         match &self.cancelled {
@@ -388,8 +409,7 @@ impl<'a> Job<'a> {
         policy: &'a TrainedPolicy,
         options: &'a SolveOptions,
     ) -> Result<Self, Error> {
-        check_ranks(options.n_ranks)?;
-        options.select.check()?;
+        options.check()?;
         let job = Self {
             adjacency,
             policy,
@@ -556,22 +576,48 @@ impl<'a> Job<'a> {
         progress: &mut dyn FnMut(u32, usize),
     ) -> Result<Episode, Error> {
         let (rank, before) = (comm.rank(), comm.received_bytes());
-        let rules = Rules {
+        let mut rules = Rules {
             select: self.options.select,
             keep_isolated: self.options.keep_isolated,
-            inside: self.inside.as_ref().map(|graph| Peeling::new(graph)),
+            inside: None,
             n_nodes: self.adjacency.n_nodes(),
             options: self.options,
             progress,
+            start: 0,
         };
         let mut scorer = self.scorer(comm, shard)?;
         if let (Scorer::Table(table), false) = (&scorer, self.is_on_host()) {
+            if self.options.starts > 1 {
+                return Err(Error::input(
+                    "several starts are made on the host: leave them or the device out",
+                ));
+            }
             let scale = self.policy.config.adjacency_scale;
             return run_on_device(&self.options.device, self.adjacency, table, scale, rules);
         }
         let mut ranks = Ranks::new(comm, self.options.deadline);
-        let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
-        let mut episode = run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)?;
+        let mut episode: Option<Episode> = None;
+        let mut n_steps = 0;
+        for start in 0..self.options.starts {
+            rules.start = start as usize;
+            rules.inside = self.inside.as_ref().map(|graph| Peeling::new(graph));
+            scorer.begin();
+            let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
+            let found = run_episode(
+                &mut *residual,
+                self.policy,
+                &mut scorer,
+                &mut rules,
+                &mut ranks,
+            )?;
+            n_steps += found.n_steps;
+            let size = episode.as_ref().map(|best| best.cover.len());
+            if size.is_none_or(|size| found.cover.len() < size) {
+                episode = Some(found);
+            }
+        }
+        let mut episode = episode.unwrap_or_default();
+        episode.n_steps = n_steps;
         if let Scorer::Model(model) = &scorer {
             leave_group(&model.model.device, ranks.timeout)?;
         }

@@ -11,14 +11,16 @@ use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 
 use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, policy_fingerprint};
+use crate::best::is_better;
 use crate::exchange::{Exchange, check_wanted, cut_lists};
+use crate::inference::pass_over;
 use crate::kept_scores::KeptScores;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
 use crate::residual::Ranks;
 use crate::rows::{StateRows, without_rows};
 use crate::select::{TopD, agree_each};
-use crate::solve::{check_ranks, collect_ranks, usable_path};
+use crate::solve::{collect_ranks, usable_path};
 use crate::{Error, SolveOptions, TrainedPolicy};
 
 /// A checked answer.
@@ -226,6 +228,12 @@ struct Played {
     n_steps: u64,
 }
 
+/// The best episode of a graph so far.
+struct Best {
+    objective: Objective,
+    played: Played,
+}
+
 /// One problem, some graphs, one policy, P ranks.
 struct Job<'a> {
     problem: &'a Problem,
@@ -269,8 +277,7 @@ impl<'a> Job<'a> {
         policy: &'a TrainedPolicy,
         options: &'a SolveOptions,
     ) -> Result<Self, Error> {
-        check_ranks(options.n_ranks)?;
-        options.select.check()?;
+        options.check()?;
         policy.check_problem(problem)?;
         if options.reduce_inside {
             return Err(Error::input(
@@ -339,17 +346,37 @@ impl<'a> Job<'a> {
         let scorer = Scorer::new(self, device, ranks.comm.rank());
         let has_sums = |given| scorer.table_of(given).is_none();
         check_wanted(self.options.communication, self.graphs.iter().any(has_sums))?;
+        let mut best: Vec<Best> = Vec::with_capacity(self.graphs.len());
+        let mut all = Vec::new();
+        for start in 0..self.options.starts {
+            all = self.play(start as usize, &scorer, &mut ranks, progress)?;
+            self.keep_better(&all, &mut best)?;
+        }
+        let exchange = self.exchange(&scorer, &all, &mut ranks, before)?;
+        Ok((best.into_iter().map(|best| best.played).collect(), exchange))
+    }
+
+    /// An episode of each graph, from the candidate in this place, the best first.
+    fn play<'j>(
+        &'j self,
+        start: usize,
+        scorer: &Scorer,
+        ranks: &mut Ranks<'_>,
+        progress: &mut dyn FnMut(u32, usize),
+    ) -> Result<Vec<Running<'j>>, Error> {
         let mut all = Vec::with_capacity(self.graphs.len());
         for given in &self.graphs {
-            all.push(self.begin(given, &scorer)?);
+            all.push(self.begin(given, scorer)?);
         }
+        let mut n_passed = start;
         loop {
             let mut running: Vec<_> = all.iter_mut().filter(|r| !r.episode.is_done()).collect();
             if running.is_empty() {
                 break;
             }
-            let picks = self.best(&scorer, &mut running, &mut ranks)?;
-            for (running, picks) in running.iter_mut().zip(picks) {
+            let picks = self.best(scorer, &mut running, n_passed, ranks)?;
+            for (running, mut picks) in running.iter_mut().zip(picks) {
+                pass_over(&mut picks, n_passed);
                 take(&mut running.episode, &picks)?;
                 running.n_steps += 1;
                 running.n_candidates = n_candidates(&running.episode, running.given.graph);
@@ -357,17 +384,38 @@ impl<'a> Job<'a> {
                     kept.update(running.episode.state().residual());
                 }
             }
+            n_passed = 0;
             let n_candidates = all.iter().map(|running| running.n_candidates);
             let n_picks = all.iter().map(|running| running.episode.picks().len());
             progress(n_candidates.sum(), n_picks.sum());
             self.options.check_cancelled()?;
         }
-        let exchange = self.exchange(&scorer, &all, &mut ranks, before)?;
-        let played = |running: &Running<'_>| Played {
-            nodes: running.episode.picks().to_vec(),
-            n_steps: running.n_steps,
-        };
-        Ok((all.iter().map(played).collect(), exchange))
+        Ok(all)
+    }
+
+    /// Keeps the better answer of each graph, and counts the steps of all.
+    fn keep_better(&self, all: &[Running<'_>], best: &mut Vec<Best>) -> Result<(), Error> {
+        for (i, running) in all.iter().enumerate() {
+            let nodes = running.episode.picks();
+            let objective = check_answer(self.problem, running.given.graph, nodes)?;
+            let mut new = Best {
+                objective,
+                played: Played {
+                    nodes: nodes.to_vec(),
+                    n_steps: running.n_steps,
+                },
+            };
+            let Some(old) = best.get_mut(i) else {
+                best.push(new);
+                continue;
+            };
+            new.played.n_steps += old.played.n_steps;
+            match is_better(self.problem.sense, objective, old.objective) {
+                true => *old = new,
+                false => old.played.n_steps = new.played.n_steps,
+            }
+        }
+        Ok(())
     }
 
     /// Ends the sums, where there were any, and says what they cost.
@@ -432,11 +480,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// For each running episode the best candidates of all ranks.
+    /// For each running episode the best candidates of all ranks, some more than the step picks.
     fn best(
         &self,
         scorer: &Scorer,
         running: &mut [&mut Running<'_>],
+        n_more: usize,
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<Vec<u32>>, Error> {
         let mut tops = Vec::with_capacity(running.len());
@@ -444,7 +493,7 @@ impl<'a> Job<'a> {
         for running in running.iter_mut() {
             let n_nodes = running.given.graph.n_nodes();
             let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
-            let mut top = TopD::new(n_picks);
+            let mut top = TopD::new(n_picks + n_more);
             if let Some(kept) = &mut running.kept {
                 let residual = running.episode.state().residual();
                 let scale = self.policy.config.adjacency_scale;

@@ -70,7 +70,9 @@ struct Found {
 
 /// Rows of all instances, then one of the whole table.
 pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+    let mut request: Request = parsed(request)?;
+    request.limits_up_to(context.options.seconds);
+    let request = request;
     let mut instances = instances::of(&request.graphs, &request.known)?;
     let first = request.first.or(context.options.graphs.map(|n| n as usize));
     instances.truncate(first.unwrap_or(usize::MAX));
@@ -97,6 +99,14 @@ pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Re
 }
 
 impl Request {
+    /// The limits below `--seconds`, and that one as the last; those of the definition without it.
+    fn limits_up_to(&mut self, seconds: Option<f64>) {
+        if let Some(seconds) = seconds {
+            self.limits.retain(|&limit| limit < seconds);
+            self.limits.push(seconds);
+        }
+    }
+
     fn words(&self, instance: &Instance) -> Vec<String> {
         let mut words = vec![
             "solve".to_owned(),
@@ -122,6 +132,7 @@ impl Request {
         let mut line = Map::new();
         line.insert("graph".to_owned(), json!(instance.name));
         let (mut medians, mut is_proved) = (Vec::new(), false);
+        let mut objectives = Vec::new();
         for (k, &limit) in self.limits.iter().enumerate() {
             let is_done = |&found: &f64| {
                 let is_reached = |best| !self.until_proved && self.reaches(found, best);
@@ -129,9 +140,11 @@ impl Request {
             };
             if medians.last().is_some_and(is_done) {
                 medians.push(medians[k - 1]);
+                line.insert(column(limit), json!(objectives));
                 continue;
             }
-            let (mut objectives, mut seconds) = (Vec::new(), Vec::new());
+            objectives.clear();
+            let mut seconds = Vec::new();
             let mut bounds = Vec::new();
             is_proved = true;
             for &seed in &self.seeds {

@@ -127,14 +127,15 @@ impl ProblemState for MinimumDominatingSet {
         }
     }
 
-    /// The number that a node would dominate is a share of the most that any would: late in an
-    /// episode it is small for each, however large the degrees still are.
+    /// Whether a node is open, and the number that it would dominate, both as shares of the most
+    /// that any would: late in an episode they are small for each, however large the degrees still
+    /// are, and graphs with a few large degrees look to the others like any graph.
     fn push_features(&self, node: u32, _: f32, features: &mut Vec<f32>) {
         let is_open = !self.is_dominated[node as usize];
         let most = || self.n_new.iter().copied().max().unwrap_or(0).max(1);
         let most_new = *self.most_new.get_or_init(most);
         let share = self.n_new[node as usize] as f32 / most_new as f32;
-        features.extend([f32::from(is_open), share]);
+        features.extend([f32::from(is_open) / most_new as f32, share]);
     }
 
     fn observation(&self, in_answer: &[bool]) -> GraphValue {

@@ -68,10 +68,6 @@ pub struct TrainConfig {
     pub graphs_per_generator: u64,
     /// Read the third column of an edge list as edge weights, for a problem that reads them; declared weights it always reads.
     pub weighted: bool,
-    /// Numbers of nodes that take the place of those in `graphs`, ascending, one after the other; empty means those of `graphs`.
-    pub curriculum: Vec<u32>,
-    /// Steps on each number of nodes of `curriculum`; the last one has all that follow.
-    pub curriculum_steps: u64,
     /// Environments that are stepped side by side, each with an episode of its own: a step is a pick in every one.
     pub environments: usize,
     /// K, the width of an embedding.
@@ -194,8 +190,6 @@ impl Default for TrainConfig {
             graphs: vec!["er:20:0.15".to_string(), "ba:20:4".to_string()],
             graphs_per_generator: 1000,
             weighted: false,
-            curriculum: Vec::new(),
-            curriculum_steps: 1000,
             environments: 1,
             embed_dim: 32,
             n_layers: 2,
@@ -283,11 +277,6 @@ impl TrainConfig {
         }
     }
 
-    /// Where in the curriculum a step is, counted from 0.
-    pub(crate) fn stage(&self, step: u64) -> u64 {
-        step / self.curriculum_steps.max(1)
-    }
-
     /// Transitions in the memory of one environment.
     pub(crate) fn capacity_of_each(&self) -> usize {
         self.replay_capacity / self.environments.max(1)
@@ -327,7 +316,6 @@ impl TrainConfig {
     }
 
     fn data_rules(&self) -> Vec<Rule> {
-        let curriculum = &self.curriculum;
         vec![
             (
                 !self.graphs.is_empty(),
@@ -339,12 +327,6 @@ impl TrainConfig {
                 "graphs_per_generator: 1 to 2^32",
                 self.graphs_per_generator,
             ),
-            (
-                curriculum.iter().all(|&n| n >= 2) && curriculum.is_sorted_by(|a, b| a < b),
-                "curriculum: numbers of nodes of at least 2, each larger than the one before",
-                format!("{curriculum:?}"),
-            ),
-            at_least_1("curriculum_steps: at least 1", self.curriculum_steps),
             within(
                 1..=4096,
                 "environments: 1 to 4096",

@@ -65,14 +65,13 @@ impl InputHash {
     }
 }
 
-/// A numbered set of graphs, in stages where there is a curriculum. Edge weights of files are left out where the problem reads none.
+/// A numbered set of graphs. Edge weights of files are left out where the problem reads none.
 /// Graph `i` is the same for every run with the same settings. Clones share the graphs that were made.
 #[derive(Clone)]
 pub(super) struct Dataset {
     /// The first number of each source, and the source.
     sources: Vec<(u64, Source)>,
-    /// The first number of each stage, and at last the number of graphs.
-    stages: Vec<u64>,
+    n_graphs: u64,
     seed: u64,
     problem: &'static Problem,
     made: Arc<Mutex<Kept<Arc<Graph>>>>,
@@ -83,7 +82,7 @@ impl Dataset {
     pub(super) fn new(problem: &'static Problem, config: &TrainConfig) -> Result<Self, Error> {
         let mut dataset = Self {
             sources: Vec::new(),
-            stages: vec![0],
+            n_graphs: 0,
             seed: config.seed,
             problem,
             made: Arc::new(Mutex::new(Kept::new(MAX_GENERATED_BYTES))),
@@ -95,34 +94,16 @@ impl Dataset {
                 problem.title
             )));
         }
-        let sizes: Vec<Option<u32>> = match config.curriculum.is_empty() {
-            true => vec![None],
-            false => config.curriculum.iter().copied().map(Some).collect(),
-        };
-        for size in sizes {
-            let mut n_graphs = dataset.n_graphs();
-            for text in &config.graphs {
-                n_graphs += dataset.add(text, n_graphs, size, config)?;
-            }
-            dataset.stages.push(n_graphs);
+        for text in &config.graphs {
+            dataset.n_graphs += dataset.add(text, config)?;
         }
         Ok(dataset)
     }
 
-    /// Adds a source whose first graph has the number `first`, and gives its number of graphs.
-    fn add(
-        &mut self,
-        text: &str,
-        first: u64,
-        size: Option<u32>,
-        config: &TrainConfig,
-    ) -> Result<u64, Error> {
+    /// Adds a source behind the others, and gives its number of graphs.
+    fn add(&mut self, text: &str, config: &TrainConfig) -> Result<u64, Error> {
+        let first = self.n_graphs;
         if Path::new(text).is_file() {
-            if size.is_some() {
-                return Err(Error::input(format!(
-                    "curriculum: {text} has the nodes that it has: leave the file or the curriculum out"
-                )));
-            }
             let graph = Arc::new(self.read(text, config)?);
             if config.weighted && graph.weights().is_none() {
                 return Err(Error::input(format!(
@@ -139,22 +120,9 @@ impl Dataset {
                 "weighted: the edges of {text} have no weights: give graph files alone"
             )));
         }
-        let spec = match size {
-            None => spec,
-            Some(n_nodes) => of_size(spec, n_nodes).ok_or_else(|| {
-                Error::input(format!(
-                    "curriculum: {text} is not made for a number of nodes: expected er, ba, ws or sbm"
-                ))
-            })?,
-        };
         self.sources.push((first, Source::Generator(spec)));
-        // A generator without edges, or one that a number of nodes does not fit, is found out before the run begins.
-        self.graph(first).map_err(|error| match size {
-            None => error,
-            Some(n_nodes) => {
-                Error::input(format!("curriculum: {text} with {n_nodes} nodes: {error}"))
-            }
-        })?;
+        // A generator without edges is found out before the run begins.
+        self.graph(first)?;
         Ok(config.graphs_per_generator)
     }
 
@@ -173,31 +141,19 @@ impl Dataset {
         Ok(import.graph)
     }
 
-    fn n_graphs(&self) -> u64 {
-        self.stages.last().copied().unwrap_or(0)
+    pub(super) fn n_graphs(&self) -> u64 {
+        self.n_graphs
     }
 
-    /// The number of graphs in the stage that has fewest.
-    pub(super) fn fewest_graphs(&self) -> u64 {
-        let stages = self.stages.windows(2).map(|ends| ends[1] - ends[0]);
-        stages.min().unwrap_or(0)
-    }
-
-    /// The nodes of the smallest graph of the last stage: every batch of it has as many a state.
+    /// The nodes of the smallest graph: a state has at least as many.
     pub(super) fn fewest_nodes(&self) -> u32 {
-        let first = self.stages[self.stages.len() - 2];
-        let last_stage = self.sources.iter().filter(|(id, _)| *id >= first);
-        last_stage
-            .map(|(_, source)| source.n_nodes())
-            .min()
-            .unwrap_or(0)
+        let sizes = self.sources.iter().map(|(_, source)| source.n_nodes());
+        sizes.min().unwrap_or(0)
     }
 
-    /// The sources of the last stage, from the first to the last.
-    pub(super) fn last_sources(&self) -> impl Iterator<Item = Source> + '_ {
-        let first = self.stages[self.stages.len() - 2];
-        let last_stage = self.sources.iter().filter(move |(id, _)| *id >= first);
-        last_stage.map(|(_, source)| source.clone())
+    /// The sources, in the order of the settings.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> + '_ {
+        self.sources.iter().map(|(_, source)| source.clone())
     }
 
     /// The graphs that `valid` names.
@@ -227,12 +183,9 @@ impl Dataset {
         &self.inputs
     }
 
-    /// The graph of an episode, drawn evenly from the graphs of a stage; the last stage goes on for ever.
-    pub(super) fn draw(&self, episode: u64, stage: u64) -> u64 {
-        let last = self.stages.len() - 2;
-        let stage = usize::try_from(stage).map_or(last, |stage| stage.min(last));
-        let (first, end) = (self.stages[stage], self.stages[stage + 1]);
-        first + KeyedRng::new(self.seed, "episode", episode).below(end - first)
+    /// The graph of an episode, drawn evenly from all.
+    pub(super) fn draw(&self, episode: u64) -> u64 {
+        KeyedRng::new(self.seed, "episode", episode).below(self.n_graphs)
     }
 
     /// A graph by its number.

@@ -1,4 +1,4 @@
-//! Grids of ranks, environments side by side, prioritised draws, curricula, and the graphs that ranks share.
+//! Grids of ranks, environments side by side, prioritised draws, and the graphs that ranks share.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::dataset::Dataset;
 use super::grid::Grid;
 use super::memory::{Drawn, ReplayMemory};
 use super::tests::{bits, file, in_folder, run, scalars, small, why};
-use super::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train, train_as_rank};
+use super::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train_as_rank};
 use crate::AdjacencyScale;
 use crate::problem::{Episode, MAXIMUM_CUT, MINIMUM_VERTEX_COVER, PROBLEMS, Problem};
 use shardgraph_layers::Path;
@@ -61,8 +61,6 @@ fn side_by_side(steps: u64) -> TrainConfig {
     TrainConfig {
         environments: 3,
         prioritized: prioritized(),
-        curriculum: vec![12, 20, 33],
-        curriculum_steps: 16,
         gradient_iterations: 2,
         ..small(steps)
     }
@@ -444,50 +442,6 @@ fn priorities_and_weights_change_a_run() {
 }
 
 #[test]
-fn a_curriculum_goes_from_size_to_size() {
-    let config = TrainConfig {
-        curriculum: vec![9, 14, 30],
-        curriculum_steps: 10,
-        graphs: vec!["er:20:0.4".into(), "ba:20:2".into()],
-        ..small(1)
-    };
-    let dataset = Dataset::new(&MINIMUM_VERTEX_COVER, &config).unwrap();
-    for (step, n_nodes) in [(0, 9), (9, 9), (10, 14), (19, 14), (20, 30), (999, 30)] {
-        let stage = config.stage(step);
-        let ids: Vec<u64> = (0..40)
-            .map(|episode| dataset.draw(episode, stage))
-            .collect();
-        for &id in &ids {
-            assert_eq!(dataset.graph(id).unwrap().n_nodes(), n_nodes);
-        }
-        let n_ba = ids.iter().filter(|&&id| {
-            let graph = dataset.graph(id).unwrap();
-            graph.n_edges() == 2 * u64::from(n_nodes - 2)
-        });
-        assert!((5..35).contains(&n_ba.count()), "both models");
-    }
-    let plain = Dataset::new(&MINIMUM_VERTEX_COVER, &small(1)).unwrap();
-    assert_eq!(plain.draw(3, 0), plain.draw(3, 9));
-}
-
-/// All but one node cover a complete graph, so the sizes of the covers are those of the graphs.
-#[test]
-fn sizes_change_with_the_steps() {
-    let config = TrainConfig {
-        curriculum: vec![5, 30],
-        curriculum_steps: 10,
-        graphs: vec!["er:20:1".into()],
-        ..small(60)
-    };
-    let mut covers = Vec::new();
-    train(&config, &RunOptions::default(), &mut |metrics| {
-        covers.extend(metrics.cover.map(|size| (metrics.step, size)));
-    })
-    .unwrap();
-    assert_eq!(covers, [(4, 4), (8, 4), (12, 4), (41, 29)]);
-}
-
-#[test]
 fn clones_share_the_graphs_that_were_made() {
     let dataset = Dataset::new(&MINIMUM_VERTEX_COVER, &small(1)).unwrap();
     let clone = dataset.clone();
@@ -604,32 +558,5 @@ fn wrong_priorities_are_named() {
             message.contains(&format!("`prioritized.{key}`: ")),
             "{message}"
         );
-    }
-}
-
-#[test]
-fn wrong_curricula_are_named() {
-    for curriculum in [vec![20, 20], vec![1, 20]] {
-        let message = wrong(|config| config.curriculum = curriculum);
-        assert!(
-            message.contains("`curriculum`: expected numbers"),
-            "{message}"
-        );
-    }
-    let message = wrong(|config| config.curriculum_steps = 0);
-    assert!(message.contains("curriculum_steps"), "{message}");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("g.el");
-    std::fs::write(&path, "a b\nb c\n").unwrap();
-    for (graph, text) in [
-        ("rb:5:4:0.3:1.5", "not made for a number of nodes"),
-        ("ba:20:4", "curriculum: ba:20:4 with 3 nodes: "),
-        (path.to_str().unwrap(), "has the nodes that it has"),
-    ] {
-        let message = wrong(|config| {
-            config.curriculum = vec![3, 9];
-            config.graphs = vec![graph.to_string()];
-        });
-        assert!(message.contains(text), "{message}");
     }
 }

@@ -93,7 +93,7 @@ impl Trainer {
         let shape = config.policy(problem);
         let mut dataset = Dataset::new(problem, &config)?;
         let named = dataset.named_for_validation(&config)?;
-        let held = Held::new(asked, &config, named, dataset.last_sources());
+        let held = Held::new(asked, &config, named, dataset.sources());
         let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
         let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
@@ -155,7 +155,7 @@ impl Trainer {
         let together = self.config.states_per_product.unwrap_or(usize::MAX) as u64;
         let together = together.min(batch_size);
         // A graph with k states has k / together parts, rounded up.
-        let n_graphs = self.dataset.fewest_graphs().min(batch_size);
+        let n_graphs = self.dataset.n_graphs().min(batch_size);
         let n_parts = (batch_size + n_graphs * (together - 1)) / together;
         let n_parts = n_parts.min(batch_size);
         match u64::from(n_batch_ranks) <= n_parts {
@@ -277,8 +277,7 @@ impl Trainer {
         if running.as_ref().is_some_and(|episode| !episode.is_done()) {
             return Ok(());
         }
-        let stage = self.config.stage(self.step);
-        let graph_id = self.dataset.draw(self.n_episodes, stage);
+        let graph_id = self.dataset.draw(self.n_episodes);
         self.n_episodes += 1;
         self.memory.begin_episode(environment, graph_id);
         let graph = self.dataset.graph(graph_id)?;
