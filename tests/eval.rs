@@ -61,6 +61,7 @@ fn small_graphs_have_their_optimum_and_every_row() {
             "problem",
             "select",
             "sense",
+            "starts",
             "totals",
             "verified"
         ]

@@ -231,7 +231,7 @@ proptest! {
                 let degree = graph.neighbors(v).iter().filter(is_near).count();
                 let expected = [
                     f32::from(u8::from(episode.in_answer()[v as usize])),
-                    f32::from(u8::from(is_open(&v))),
+                    f32::from(u8::from(is_open(&v))) / most,
                     n_new(v) as f32 / most,
                 ];
                 prop_assert_eq!(&batch.node[3 * v as usize..][..3], &expected);

@@ -6,8 +6,7 @@ use shardgraph_collectives::{Comm, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{Eager, leave_group, rank_device};
-use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
-use shardgraph_layers::{Path, ScoreTable, StateBatch};
+use shardgraph_layers::{Path, RowShard};
 use shardgraph_shard::Partition;
 
 use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, policy_fingerprint};
@@ -18,10 +17,13 @@ use crate::kept_scores::KeptScores;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
 use crate::residual::Ranks;
-use crate::rows::{StateRows, without_rows};
+use crate::rows::StateRows;
 use crate::select::{TopD, agree_each};
 use crate::solve::{collect_ranks, usable_path};
 use crate::{Error, SolveOptions, TrainedPolicy};
+use scorer::{Scorer, closed_form, state_batch};
+
+mod scorer;
 
 /// A checked answer.
 #[derive(Debug, Clone)]
@@ -568,67 +570,6 @@ impl<'a> Job<'a> {
         }
         Ok(of_graphs.concat())
     }
-}
-
-/// The closed form, where the policy and the device have one.
-fn closed_form(policy: &TrainedPolicy, options: &SolveOptions) -> Option<ScoreTable> {
-    match options.device.kind() {
-        DeviceKind::Host => ScoreTable::new(&policy.model, &policy.params),
-        _ => None,
-    }
-}
-
-/// What one rank scores its nodes with.
-struct Scorer {
-    /// The closed form, where the policy and the device have one.
-    table: Option<ScoreTable>,
-    device: Device,
-    rank: u32,
-}
-
-impl Scorer {
-    fn new(job: &Job<'_>, device: Device, rank: u32) -> Scorer {
-        Scorer {
-            table: closed_form(job.policy, job.options),
-            device,
-            rank,
-        }
-    }
-
-    fn table_of(&self, given: &Given<'_>) -> Option<&ScoreTable> {
-        self.table
-            .as_ref()
-            .filter(|_| given.path == Path::Collapsed)
-    }
-}
-
-/// One state of each chosen graph.
-fn state_batch(
-    chosen: &[usize],
-    running: &[&mut Running<'_>],
-    rows: &[Option<StateRows<'_>>],
-    rank: u32,
-) -> Result<StateBatch, Error> {
-    let group = |&i: &usize| Group {
-        partition: running[i].given.partition.clone(),
-        n_states: 1,
-    };
-    let layout = Arc::new(BatchLayout::new(chosen.iter().map(group).collect(), rank));
-    let mut batch = without_rows(&layout);
-    let mut shards = Vec::with_capacity(chosen.len());
-    let rows = || chosen.iter().filter_map(|&i| rows[i].as_ref());
-    for (&i, rows) in chosen.iter().zip(rows()) {
-        for node in running[i].given.partition.range(rank) {
-            rows.push(node, &mut batch);
-        }
-        shards.extend(running[i].shard.clone());
-    }
-    let keep = rows().map(|rows| rows.keep().collect());
-    let scale = rows().map(|rows| rows.scale);
-    let propagation =
-        Propagation::new(Arc::clone(&layout), shards, keep.collect(), scale.collect())?;
-    batch.propagation = Some(Arc::new(propagation));
-    Ok(batch)
 }
 
 /// Takes the picks that are candidates still when their turn comes.

@@ -1,0 +1,71 @@
+//! What a rank scores the nodes of its graphs with.
+
+use std::sync::Arc;
+
+use shardgraph_device::{Device, DeviceKind};
+use shardgraph_layers::{BatchLayout, Group, Path, Propagation, ScoreTable, StateBatch};
+
+use super::{Given, Job, Running};
+use crate::rows::{StateRows, without_rows};
+use crate::{Error, SolveOptions, TrainedPolicy};
+
+/// The closed form, where the policy and the device have one.
+pub(super) fn closed_form(policy: &TrainedPolicy, options: &SolveOptions) -> Option<ScoreTable> {
+    match options.device.kind() {
+        DeviceKind::Host => ScoreTable::new(&policy.model, &policy.params),
+        _ => None,
+    }
+}
+
+/// What one rank scores its nodes with.
+pub(super) struct Scorer {
+    /// The closed form, where the policy and the device have one.
+    pub(super) table: Option<ScoreTable>,
+    pub(super) device: Device,
+    pub(super) rank: u32,
+}
+
+impl Scorer {
+    pub(super) fn new(job: &Job<'_>, device: Device, rank: u32) -> Scorer {
+        Scorer {
+            table: closed_form(job.policy, job.options),
+            device,
+            rank,
+        }
+    }
+
+    pub(super) fn table_of(&self, given: &Given<'_>) -> Option<&ScoreTable> {
+        self.table
+            .as_ref()
+            .filter(|_| given.path == Path::Collapsed)
+    }
+}
+
+/// One state of each chosen graph.
+pub(super) fn state_batch(
+    chosen: &[usize],
+    running: &[&mut Running<'_>],
+    rows: &[Option<StateRows<'_>>],
+    rank: u32,
+) -> Result<StateBatch, Error> {
+    let group = |&i: &usize| Group {
+        partition: running[i].given.partition.clone(),
+        n_states: 1,
+    };
+    let layout = Arc::new(BatchLayout::new(chosen.iter().map(group).collect(), rank));
+    let mut batch = without_rows(&layout);
+    let mut shards = Vec::with_capacity(chosen.len());
+    let rows = || chosen.iter().filter_map(|&i| rows[i].as_ref());
+    for (&i, rows) in chosen.iter().zip(rows()) {
+        for node in running[i].given.partition.range(rank) {
+            rows.push(node, &mut batch);
+        }
+        shards.extend(running[i].shard.clone());
+    }
+    let keep = rows().map(|rows| rows.keep().collect());
+    let scale = rows().map(|rows| rows.scale);
+    let propagation =
+        Propagation::new(Arc::clone(&layout), shards, keep.collect(), scale.collect())?;
+    batch.propagation = Some(Arc::new(propagation));
+    Ok(batch)
+}
