@@ -86,17 +86,15 @@ impl FromStr for Precision {
     }
 }
 
-/// Way in which threads, or the samples of a device, meet at a row.
+/// Way in which samples that are worked on at once meet at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// On the host: in a round, a thread has its parts to itself, so the bits do not depend on the
     /// number of threads. On a device: batches that are summed row by row, slow.
     Deterministic,
-    /// Threads work on the same rows, numbers are added by compare-and-exchange, and no update is
-    /// lost. Slow on the host.
-    Atomic,
-    /// Threads work on the same rows; of two updates that meet at a number, one may be lost.
+    /// On a device alone: all at once. fp32 numbers are added to atomically; of two updates that
+    /// meet at an fp16 number, one may be lost.
     Hogwild,
 }
 
@@ -104,7 +102,6 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Mode::Deterministic => "deterministic",
-            Mode::Atomic => "atomic",
             Mode::Hogwild => "hogwild",
         })
     }
@@ -116,13 +113,8 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Mode, Error> {
         match text {
             "deterministic" => Ok(Mode::Deterministic),
-            "atomic" => Ok(Mode::Atomic),
             "hogwild" => Ok(Mode::Hogwild),
-            _ => Err(Error::setting(
-                "mode",
-                text,
-                "deterministic, atomic or hogwild",
-            )),
+            _ => Err(Error::setting("mode", text, "deterministic or hogwild")),
         }
     }
 }
@@ -223,12 +215,13 @@ pub struct Config {
     pub learning_rate: Option<f32>,
     /// Optimiser; default sgd.
     pub optimiser: Optimiser,
-    /// Way in which threads meet at a row; default deterministic on the host, hogwild on a device.
+    /// Way in which samples meet at a row; default deterministic on the host, which has no other,
+    /// and hogwild on a device.
     pub mode: Option<Mode>,
     /// Numbers of the tables; default fp32.
     pub precision: Precision,
-    /// Threads; default 1. On the host they train; in the deterministic mode the result does not
-    /// depend on their number. For a device they prepare edges.
+    /// Threads; default 1. On the host they train, and the result does not depend on their number.
+    /// For a device they prepare edges.
     pub threads: usize,
     /// Queues of prepared edges for a device, one for each of its streams; default 2.
     pub queues: usize,
@@ -236,7 +229,7 @@ pub struct Config {
     pub queue_length: usize,
     /// Samples that a device works on at once, over all its queues; default: as many as it can.
     ///
-    /// On the host, in the deterministic mode alone: samples of a bucket (up to 8192) whose
+    /// On the host, with sgd alone: samples of a bucket (up to 8192) whose
     /// gradients are all taken before any row changes. This is the worst that samples in flight
     /// can do to the answer; slow, for measurements. Default there: one.
     pub edges_in_flight: Option<u32>,

@@ -6,7 +6,7 @@
 //!   PartitionBuffer             rows of the parts in memory
 //!     `- DiskBacking            planned swaps -> IoWorker -> files of rows <- TableCheckpoint
 //!   softmax                     the other loss, in memory alone
-//!   a step: BucketScheduler (own rows) | shared_rows (atomic, hogwild) | pipeline (devices)
+//!   a step: BucketScheduler (threads of the host) | pipeline (devices)
 //!     `- bucket_trainer         samples of a bucket -> kernels
 //! ```
 
@@ -27,7 +27,6 @@ mod pipeline;
 mod row_files;
 mod rows;
 mod scalar;
-mod shared_rows;
 mod softmax;
 #[cfg(test)]
 mod tests;
@@ -390,26 +389,21 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
     if config.optimiser == Optimiser::Adagrad {
         return Err(Error::setting("optimiser", "adagrad", "sgd on a device"));
     }
-    match (config.mode_on(device.kind()), config.precision) {
-        (Mode::Atomic, Precision::Fp16) => {
-            let expected = "fp32 tables for it on a device";
-            Err(Error::setting("mode", "atomic", expected))
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-/// Threads that share rows have no batches, and batches have no Adagrad.
+/// Threads of the host share no rows, and batches have no Adagrad.
 fn check_host(config: &Config) -> Result<(), Error> {
-    let Some(most) = config.edges_in_flight else {
-        return Ok(());
-    };
-    match (config.mode_on(DeviceKind::Host), config.optimiser) {
-        (Mode::Deterministic, Optimiser::Sgd) => Ok(()),
-        _ => {
-            let expected = "none on the host but in the deterministic mode with sgd";
+    if config.mode == Some(Mode::Hogwild) {
+        let expected = "deterministic on the host, whose threads share no rows";
+        return Err(Error::setting("mode", "hogwild", expected));
+    }
+    match config.edges_in_flight {
+        Some(most) if config.optimiser == Optimiser::Adagrad => {
+            let expected = "none on the host with adagrad";
             Err(Error::setting("edges_in_flight", most, expected))
         }
+        _ => Ok(()),
     }
 }
 

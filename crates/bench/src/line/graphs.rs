@@ -4,7 +4,7 @@ use std::path::Path;
 
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{Graph, ReadOptions, read_graph};
-use shardgraph_line::{Config, Mode, Optimiser, Precision};
+use shardgraph_line::{Config, Optimiser, Precision};
 
 use crate::report::{Failure, Report};
 
@@ -32,7 +32,7 @@ pub(super) struct Variant {
     pub(super) parts: Option<u32>,
 }
 
-/// LINE's own way, `faithful`, or what differs from it, one after the other: `fp16`, `share N`, `parts N`, `hogwild`, `adagrad`.
+/// LINE's own way, `faithful`, or what differs from it, one after the other: `fp16`, `share N`, `parts N`, `adagrad`.
 pub(super) fn variant(name: &str) -> Result<Variant, Failure> {
     let mut variant = Variant {
         config: Config::default(),
@@ -48,7 +48,6 @@ pub(super) fn variant(name: &str) -> Result<Variant, Failure> {
             "fp16" => config.precision = Precision::Fp16,
             "share" => config.shared_negatives = number().ok_or_else(wrong)?,
             "parts" => variant.parts = Some(number().ok_or_else(wrong)?),
-            "hogwild" => config.mode = Some(Mode::Hogwild),
             "adagrad" => config.optimiser = Optimiser::Adagrad,
             _ => return Err(wrong()),
         }

@@ -43,14 +43,14 @@ pub(crate) struct SettingsArgs {
     /// Optimiser: sgd, or adagrad (each row has its own rate) [default: sgd]
     #[arg(long, alias = "optimizer", value_name = "sgd|adagrad")]
     optimiser: Option<Optimiser>,
-    /// Mode of training: deterministic (the same bits for any number of threads), atomic or hogwild
-    /// (threads share rows) [default: deterministic on the host, hogwild on a device]
-    #[arg(long, value_name = "deterministic|atomic|hogwild")]
+    /// Mode of a device: hogwild (samples meet at a row) or deterministic (the same bits, slow);
+    /// the host is deterministic [default: hogwild on a device]
+    #[arg(long, value_name = "deterministic|hogwild")]
     mode: Option<Mode>,
     /// What tables are made of [default: fp32]
     #[arg(long, value_name = "fp32|fp16")]
     precision: Option<Precision>,
-    /// Threads: in the deterministic mode the result does not depend on them [default: one for each core]
+    /// Threads: the result does not depend on them [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)

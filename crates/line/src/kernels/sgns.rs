@@ -41,7 +41,6 @@ use shardgraph_device::{Buffer, Device, Error, checks};
 
 pub use draws::AliasTable;
 pub use element::{Element, narrow, widen};
-pub use host::SharedTables;
 
 /// Where a dot product is cut before the sigmoid: the slope there is 1e-13, and `exp` neither over- nor underflows.
 pub const DOT_CLAMP: f32 = 30.0;
@@ -148,15 +147,11 @@ pub struct Samples<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One sample after the other on the host; on a GPU all at once, on rows that others update meanwhile. f32 rows are
-    /// added to atomically; of two fp16 updates that meet, one may be lost. With [`Trainer::step_shared`] threads of the host
-    /// update one another's rows, and of two updates of a number that meet, one may be lost.
+    /// added to atomically; of two fp16 updates that meet, one may be lost.
     ///
     /// # Source
     /// Recht et al., "Hogwild" (NeurIPS 2011).
     Hogwild,
-    /// As [`Mode::Hogwild`], but no update is lost: on the host with a compare-and-exchange for each number, which is slow. On a GPU
-    /// for f32 tables only.
-    Atomic,
     /// Batches, cut at multiples of `batch` in sample numbers: all gradients of a batch are taken from the tables as the
     /// batch found them, and each row is updated once. Slow (the lists of a batch are made on the host), and the same
     /// bits for every launch geometry.
@@ -318,9 +313,6 @@ impl Trainer {
                 self.step_in_batches(batch, samples, rate, tables, losses)
             }
             (_, true) => host::sequential(self.settings, samples, rate, (tables, None), losses),
-            (Mode::Atomic, false) if size_of::<T>() == 2 => {
-                Err(self.unsupported("the atomic mode on fp16 tables"))
-            }
             (_, false) => self.launch(samples, rate, tables, losses),
         }
     }
@@ -345,39 +337,11 @@ impl Trainer {
         self.check(samples, rate, tables.lens(), self.settings.dim)?;
         self.check(samples, rate, squares.lens(), 1)?;
         match (self.settings.mode, self.device.is_host()) {
-            (Mode::Hogwild | Mode::Atomic, true) => {
+            (Mode::Hogwild, true) => {
                 let both = (tables, Some(squares));
                 host::sequential(self.settings, samples, rate, both, None)
             }
             _ => Err(self.unsupported("Adagrad")),
-        }
-    }
-
-    /// As [`Trainer::step`] or, with `squares`, [`Trainer::step_adagrad`], on tables that other threads may update meanwhile,
-    /// each with a trainer of its own.
-    ///
-    /// # Errors
-    /// As [`Trainer::step_adagrad`].
-    /// # Complexity
-    /// As [`Trainer::step`], at about half its rate in [`Mode::Hogwild`] and a tenth or less in [`Mode::Atomic`].
-    /// # Determinism
-    /// None where threads meet. Alone, a thread repeats its bits.
-    pub fn step_shared<T: Element>(
-        &mut self,
-        samples: &Samples<'_>,
-        rate: f32,
-        tables: SharedTables<'_, T>,
-        squares: Option<SharedTables<'_, f32>>,
-    ) -> Result<(), Error> {
-        self.check(samples, rate, tables.lens(), self.settings.dim)?;
-        if let Some(squares) = &squares {
-            self.check(samples, rate, squares.lens(), 1)?;
-        }
-        match (self.settings.mode, self.device.is_host()) {
-            (Mode::Hogwild | Mode::Atomic, true) => {
-                host::together(self.settings, samples, rate, tables, squares)
-            }
-            _ => Err(self.unsupported("tables that threads share")),
         }
     }
 
@@ -442,8 +406,7 @@ fn check_draws(settings: Settings, samples: &Samples<'_>) -> Result<(), Error> {
             "edges are drawn from a list without weights: use EdgeList::upload_weighted",
         );
     }
-    let is_at_once = matches!(settings.mode, Mode::Hogwild | Mode::Atomic);
-    if is_at_once && !samples.first.is_multiple_of(settings.group.into()) {
+    if settings.mode == Mode::Hogwild && !samples.first.is_multiple_of(settings.group.into()) {
         return refuse("the first sample must be a multiple of the group");
     }
     Ok(())

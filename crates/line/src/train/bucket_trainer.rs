@@ -1,7 +1,5 @@
 //! Training on buckets: the samples of a job, in chunks of one learning rate.
 
-use std::ops::Range;
-
 use super::context::{OrderContext, Stream};
 use super::rows::PartRows;
 use super::scalar::Scalar;
@@ -21,19 +19,6 @@ pub(super) struct LoadedJob<T: Scalar> {
     pub(super) context_rows: Option<PartRows<T>>,
 }
 
-/// Trains on the samples of a chunk at a learning rate.
-pub(super) type StepChunk<'s> =
-    dyn FnMut(&mut Trainer, &Samples<'_>, f32) -> Result<(), Error> + 's;
-
-/// Some samples of a bucket on a stream.
-#[derive(Clone)]
-pub(super) struct PassRange<'s> {
-    pub(super) stream: &'s Stream,
-    pub(super) bucket_pass: BucketPass,
-    pub(super) edges: &'s EdgeList,
-    pub(super) samples: Range<u64>,
-}
-
 impl OrderContext<'_> {
     /// Trains on the buckets of a job.
     pub(super) fn train_job<T: Scalar>(&self, loaded: &mut LoadedJob<T>) -> Result<(), Error> {
@@ -50,7 +35,7 @@ impl OrderContext<'_> {
         Ok(())
     }
 
-    /// Trains on one bucket.
+    /// Trains on one bucket, in chunks with a learning rate each.
     pub(super) fn train_bucket<T: Scalar>(
         &self,
         stream: &Stream,
@@ -65,24 +50,6 @@ impl OrderContext<'_> {
             (None, Some(context)) => (context, loaded.vertex_rows.first_mut()),
             (None, None) => return Err(panicked()), // no plan has such a pass
         };
-        let range = PassRange {
-            stream,
-            bucket_pass,
-            edges,
-            samples: 0..bucket_pass.n_samples,
-        };
-        self.train_range(&range, &mut |trainer, samples, rate| {
-            step_rows(trainer, samples, rate, vertex, context.as_deref_mut())
-        })
-    }
-
-    /// Takes some of a bucket's samples in chunks, each with its learning rate.
-    pub(super) fn train_range(
-        &self,
-        range: &PassRange<'_>,
-        step: &mut StepChunk<'_>,
-    ) -> Result<(), Error> {
-        let (stream, bucket_pass) = (range.stream, range.bucket_pass);
         let (config, store) = (self.run.config, self.run.store);
         let Some(negatives) = &stream.negatives[bucket_pass.context as usize] else {
             return Ok(()); // no edge ends there
@@ -95,22 +62,22 @@ impl OrderContext<'_> {
         if let Some(most) = config.edges_in_flight {
             trainer.limit_samples_in_flight(most / self.streams.len() as u32);
         }
-        for first in range.samples.clone().step_by(CHUNK as usize) {
+        for first in (0..bucket_pass.n_samples).step_by(CHUNK as usize) {
             let order = match store.is_weighted() {
                 false => EdgeOrder::Listed { first },
                 true => EdgeOrder::Drawn,
             };
             let samples = Samples {
-                edges: range.edges,
+                edges,
                 negatives,
                 order,
                 reversed: bucket_pass.is_reversed,
                 // A bucket has fewer than 2^32 samples (`Planner::check`): no number serves twice.
                 first: (bucket_pass.number << 32) + first,
-                count: CHUNK.min(range.samples.end - first),
+                count: CHUNK.min(bucket_pass.n_samples - first),
             };
             let rate = self.learning_rate(bucket_pass.first_sample + first);
-            step(&mut trainer, &samples, rate)?;
+            step_rows(&mut trainer, &samples, rate, vertex, context.as_deref_mut())?;
         }
         Ok(())
     }

@@ -56,10 +56,9 @@ impl<'r> RunContext<'r> {
         group * size..(group + 1) * size
     }
 
-    /// Threads of the host have the rows that they work on to themselves.
-    pub(super) fn has_own_rows(&self) -> bool {
+    /// Threads of the host train, each on rows that it has to itself.
+    pub(super) fn is_on_host(&self) -> bool {
         self.device.kind() == DeviceKind::Host
-            && self.config.mode_on(DeviceKind::Host) == Mode::Deterministic
     }
 
     pub(super) fn planner(&self, order: u32) -> Result<Planner<'r>, Error> {
@@ -68,7 +67,7 @@ impl<'r> RunContext<'r> {
             order,
             seed: self.seed(order),
             layout: self.layout,
-            has_small_jobs: !self.has_own_rows(),
+            has_small_jobs: !self.is_on_host(),
         };
         planner.check(self.config.epochs)?;
         Ok(planner)
@@ -77,14 +76,13 @@ impl<'r> RunContext<'r> {
     fn settings(&self, order: u32) -> Settings {
         let mut settings = self.config.settings();
         settings.seed = self.seed(order);
-        settings.mode = match (self.config.mode_on(self.device.kind()), self.device.kind()) {
-            (Mode::Deterministic, DeviceKind::Host) => match self.config.edges_in_flight {
-                None => sgns::Mode::Hogwild, // alone with its rows
+        settings.mode = match (self.is_on_host(), self.config.mode_on(self.device.kind())) {
+            (true, _) => match self.config.edges_in_flight {
+                None => sgns::Mode::Hogwild, // one sample after the other
                 Some(batch) => sgns::Mode::Deterministic { batch },
             },
-            (Mode::Deterministic, _) => sgns::Mode::Deterministic { batch: BATCH },
-            (Mode::Atomic, _) => sgns::Mode::Atomic,
-            (Mode::Hogwild, _) => sgns::Mode::Hogwild,
+            (false, Mode::Deterministic) => sgns::Mode::Deterministic { batch: BATCH },
+            (false, Mode::Hogwild) => sgns::Mode::Hogwild,
         };
         settings
     }
@@ -159,9 +157,9 @@ impl<'s> OrderContext<'s> {
         })
     }
 
-    /// Threads that have rows to themselves: all, or the one that asks for steps.
+    /// Threads that train: all of the host, or the one that feeds a device.
     pub(super) fn n_scheduled_threads(&self) -> usize {
-        match self.run.has_own_rows() {
+        match self.run.is_on_host() {
             true => self
                 .run
                 .config

@@ -97,16 +97,10 @@ fn weighted_graphs_with_empty_buckets_are_trained_on() {
         import_file(&text, &path, &options).unwrap();
         let store = Store::open(&path).unwrap();
         for order in [Order::First, Order::Second, Order::Both] {
-            for mode in [Mode::Deterministic, Mode::Hogwild] {
-                let one = Config {
-                    mode: Some(mode),
-                    ..small(order)
-                };
-                let expected = run(&store, &one);
-                let three = Config { threads: 3, ..one };
-                let many = run(&store, &three);
-                assert!(mode == Mode::Hogwild || many == expected, "{three:?}");
-            }
+            let one = small(order);
+            let expected = run(&store, &one);
+            let three = Config { threads: 3, ..one };
+            assert_eq!(run(&store, &three), expected, "{three:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Training of the orders of a run: pass by pass, step by step.
 
-use shardgraph_device::{DeviceKind, Timer};
+use shardgraph_device::Timer;
 
 use super::bucket_scheduler::BucketScheduler;
 use super::bucket_trainer::LoadedJob;
@@ -12,8 +12,7 @@ use super::disk_use::DiskUse;
 use super::export::{Columns, check_tables, rows_to_values};
 use super::partition_buffer::PartitionBuffer;
 use super::scalar::Scalar;
-use super::worker_pool::WorkerPool;
-use super::{Progress, pipeline, shared_rows};
+use super::{Progress, pipeline};
 use crate::schedule::{Job, Planner, Step};
 use crate::{DiskOptions, Error};
 
@@ -168,7 +167,7 @@ impl Run<'_> {
         step: &Step,
     ) -> Result<(), Error> {
         let context = workers.context;
-        if context.run.has_own_rows() {
+        if context.run.is_on_host() {
             let idle = buffer.take_idle(step);
             buffer.put_idle(workers.scheduler.step(step, idle)?);
         } else {
@@ -189,20 +188,12 @@ impl Run<'_> {
     }
 }
 
-/// Trains the jobs of a round and gives the rows back, in no particular order: for threads that
-/// share rows, and for devices.
+/// Trains the jobs of a round on a device and gives the rows back, in no particular order.
 fn train_round<T: Scalar>(
     context: &OrderContext<'_>,
     mut jobs: Vec<LoadedJob<T>>,
 ) -> Result<Vec<LoadedJob<T>>, Error> {
-    if context.run.device.kind() != DeviceKind::Host {
-        // The longest first, so that no stream is left alone with it at the end.
-        jobs.sort_by_key(|loaded| loaded.job.n_samples());
-        return pipeline::train(context, jobs);
-    }
-    let pool = WorkerPool {
-        n_threads: context.run.config.threads,
-    };
-    shared_rows::train(context, &mut jobs, pool)?;
-    Ok(jobs)
+    // The longest first, so that no stream is left alone with it at the end.
+    jobs.sort_by_key(|loaded| loaded.job.n_samples());
+    pipeline::train(context, jobs)
 }

@@ -9,60 +9,17 @@ impl Element for f32 {}
 impl Element for u16 {}
 
 pub(super) mod private {
-    use std::fmt::Debug;
-    use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
-
     use super::{round_at_random, widen};
 
     /// Reading and adding; `random` decides how an fp16 number is rounded.
     pub trait Element: Copy {
         const NAME: &'static str;
-        /// The same bits for several threads at once.
-        type Atomic: Send + Sync + Debug + 'static;
         fn get(self) -> f32;
         fn plus(self, addend: f32, random: u32) -> Self;
-        fn shared(cells: &mut [Self]) -> &[Self::Atomic];
-        fn load(cell: &Self::Atomic) -> f32;
-        /// Reads, adds and writes; what another thread writes in between is lost.
-        fn nudge(cell: &Self::Atomic, addend: f32, random: u32);
-        /// As `nudge`, but nothing is lost.
-        fn add(cell: &Self::Atomic, addend: f32, random: u32);
-    }
-
-    /// The methods on atomics, which are the same for both; `$of` and `$to` turn bits into the number and back.
-    macro_rules! shared {
-        ($atomic:ty, $bits:ty, $of:expr, $to:expr) => {
-            type Atomic = $atomic;
-
-            fn shared(cells: &mut [Self]) -> &[$atomic] {
-                const { assert!(align_of::<$atomic>() <= align_of::<Self>()) };
-                let (cells, len) = (cells.as_mut_ptr(), cells.len());
-                // SAFETY: the atomic has the size and the alignment of the number, every pattern of bits is a value of both, and
-                // the numbers are borrowed exclusively for as long as the atomics are.
-                unsafe { std::slice::from_raw_parts(cells.cast(), len) }
-            }
-
-            #[inline(always)]
-            fn load(cell: &$atomic) -> f32 {
-                $of(cell.load(Relaxed)).get()
-            }
-
-            #[inline(always)]
-            fn nudge(cell: &$atomic, addend: f32, random: u32) {
-                cell.store($to($of(cell.load(Relaxed)).plus(addend, random)), Relaxed);
-            }
-
-            #[inline(always)]
-            fn add(cell: &$atomic, addend: f32, random: u32) {
-                let sum = |bits: $bits| Some($to($of(bits).plus(addend, random)));
-                let _ = cell.fetch_update(Relaxed, Relaxed, sum); // never refused
-            }
-        };
     }
 
     impl Element for f32 {
         const NAME: &'static str = "f32";
-        shared!(AtomicU32, u32, f32::from_bits, f32::to_bits);
 
         #[inline(always)]
         fn get(self) -> f32 {
@@ -77,7 +34,6 @@ pub(super) mod private {
 
     impl Element for u16 {
         const NAME: &'static str = "f16";
-        shared!(AtomicU16, u16, |bits: u16| bits, |bits: u16| bits);
 
         #[inline(always)]
         fn get(self) -> f32 {

@@ -1,4 +1,4 @@
-//! The update on the processor: one sample after the other, or by threads that share the tables.
+//! The update on the processor: one sample after the other.
 
 mod block;
 mod half;
@@ -6,7 +6,6 @@ mod kernel;
 mod lanes;
 mod queue;
 mod run;
-mod shared;
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -16,9 +15,6 @@ use block::Block;
 use queue::{Prefetch, Queue};
 use run::Run;
 use shardgraph_device::{Buffer, Error};
-
-pub use shared::SharedTables;
-pub(super) use shared::together;
 
 /// Negatives that are drawn together, so that the generator becomes vector code.
 const SLOTS: usize = 8;

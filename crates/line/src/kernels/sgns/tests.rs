@@ -1,8 +1,8 @@
 //! The update of LINE on every back end, against f64 loops.
 
+mod adagrad;
 mod devices;
 mod draws;
-mod shared;
 mod updates;
 
 use super::{AliasTable, EdgeList, EdgeOrder, Mode, Samples, Settings, Tables, Trainer};

@@ -1,28 +1,24 @@
-//! Adagrad, and tables that threads share: against f64 loops, against plain descent, and against lost updates.
+//! Adagrad against f64 loops, and long calls against plain descent.
 
-use std::thread;
-
-use super::super::{Mode, SharedTables, Tables};
+use super::super::{Mode, Tables};
 use super::updates::{host_draws, naive, wide, worst};
 use super::{AliasTable, Case, EdgeList, EdgeOrder, Samples, Trainer, case};
 use shardgraph_device::{Buffer, Device};
 
 /// Row-Adagrad in f64, one sample after the other: both tables and their sums of squares. A target that is drawn twice shows its own
-/// first addition, or, `as_found`, does not.
+/// first addition.
 struct Naive {
     dim: usize,
     rate: f64,
-    as_found: bool,
     tables: [Vec<f64>; 4],
 }
 
 impl Naive {
-    fn run(case: &Case, as_found: bool) -> [Vec<f64>; 4] {
+    fn run(case: &Case) -> [Vec<f64>; 4] {
         let squares = |n_rows: usize| vec![0.0; n_rows];
         let mut naive = Naive {
             dim: case.settings.dim,
             rate: f64::from(case.rate),
-            as_found,
             tables: [
                 wide(&case.vertex()),
                 wide(&case.context()),
@@ -62,10 +58,9 @@ impl Naive {
             let label = if slot == 0 { 1.0 } else { 0.0 };
             let weight = label - 1.0 / (1.0 + (-dot).exp());
             let now = self.row(1, t as usize);
-            let shown = if self.as_found { found } else { &now };
             of_source
                 .iter_mut()
-                .zip(shown)
+                .zip(&now)
                 .for_each(|(g, v)| *g += weight * v);
             let gradient: Vec<f64> = source.iter().map(|v| weight * v).collect();
             self.add(1, t as usize, &gradient);
@@ -101,13 +96,6 @@ impl HostTables {
         ];
         let pairs = found.iter().zip(want);
         pairs.map(|(f, w)| worst(f.as_host().unwrap(), w)).collect()
-    }
-
-    fn shared(&mut self) -> (SharedTables<'_, f32>, SharedTables<'_, f32>) {
-        (
-            SharedTables::order2(&mut self.vertex, &mut self.context).unwrap(),
-            SharedTables::order2(&mut self.of_vertex, &mut self.of_context).unwrap(),
-        )
     }
 }
 
@@ -157,20 +145,13 @@ fn adagrad_gives_each_row_the_rate_of_its_past() {
         trainer
             .step_adagrad(&given.samples(&case), case.rate, tables, squares)
             .unwrap();
-        let mut together = HostTables::of(&case);
-        let (tables, squares) = together.shared();
-        trainer
-            .step_shared(&given.samples(&case), case.rate, tables, Some(squares))
-            .unwrap();
-        for (name, found, as_found) in [("alone", alone, false), ("shared", together, true)] {
-            let errors = found.worst(&Naive::run(&case, as_found));
-            let is_near = errors.iter().all(|e| *e < 2e-5);
-            assert!(is_near, "{name} {dim} {n_negatives}: {errors:?}");
-        }
+        let errors = alone.worst(&Naive::run(&case));
+        let is_near = errors.iter().all(|e| *e < 2e-5);
+        assert!(is_near, "{dim} {n_negatives}: {errors:?}");
     }
 }
 
-/// More samples than are drawn at once, groups that straddle such blocks, and edges that come round again. Alone, a thread lets negatives
+/// More samples than are drawn at once, groups that straddle such blocks, and edges that come round again. Negatives
 /// stand still for a group, up to 16 samples.
 #[test]
 fn long_calls_are_plain_descent() {
@@ -185,33 +166,24 @@ fn long_calls_are_plain_descent() {
         case.settings.group = group;
         (case.count, case.first, case.rate) = (203, 128, 1e-3);
         (case.n_sources, case.reversed) = (9, reversed);
-        let naive = |frozen| naive(&case, wide(&case.vertex()), wide(&case.context()), frozen);
-        let wanted = [naive(16.min(group as usize)), naive(1)];
+        let frozen = 16.min(group as usize);
+        let want = naive(&case, wide(&case.vertex()), wide(&case.context()), frozen);
         let given = Given::of(&case);
         let samples = Samples {
             reversed,
             ..given.samples(&case)
         };
-        for mode in [Mode::Hogwild, Mode::Atomic] {
-            case.settings.mode = mode;
-            let found = [alone(&case, &samples), together(&case, &samples)];
-            for (found, want) in found.into_iter().zip(&wanted) {
-                let moved = worst(&case.vertex(), &want[0]);
-                let errors = found.worst(&want[..2]);
-                // Of 31 negatives among 9 rows, many come twice.
-                let limit = if n_negatives > 5 { moved / 100.0 } else { 2e-5 };
-                let is_near = errors.iter().all(|e| *e < limit && *e < moved / 50.0);
-                assert!(
-                    is_near,
-                    "{n_negatives} {group} {mode:?}: {errors:?} of {moved}"
-                );
-            }
-        }
+        let moved = worst(&case.vertex(), &want[0]);
+        let errors = after(&case, &samples).worst(&want[..2]);
+        // Of 31 negatives among 9 rows, many come twice.
+        let limit = if n_negatives > 5 { moved / 100.0 } else { 2e-5 };
+        let is_near = errors.iter().all(|e| *e < limit && *e < moved / 50.0);
+        assert!(is_near, "{n_negatives} {group}: {errors:?} of {moved}");
     }
 }
 
-/// The tables after a step that has them to itself.
-fn alone(case: &Case, samples: &Samples<'_>) -> HostTables {
+/// The tables after a step.
+fn after(case: &Case, samples: &Samples<'_>) -> HostTables {
     let mut trainer = Trainer::new(&Device::host(), case.settings).unwrap();
     let mut all = HostTables::of(case);
     let tables = Tables::Order2 {
@@ -222,53 +194,8 @@ fn alone(case: &Case, samples: &Samples<'_>) -> HostTables {
     all
 }
 
-/// The tables after a step of a thread that might share them.
-fn together(case: &Case, samples: &Samples<'_>) -> HostTables {
-    let mut trainer = Trainer::new(&Device::host(), case.settings).unwrap();
-    let mut all = HostTables::of(case);
-    let (tables, _) = all.shared();
-    trainer
-        .step_shared(samples, case.rate, tables, None)
-        .unwrap();
-    all
-}
-
-/// With a small rate, all orders of the samples give the same to first order, at which a lost update would be missing.
 #[test]
-fn threads_that_share_tables_lose_nothing_in_the_atomic_mode() {
-    let mut case = case(64, 5, 64);
-    (case.rate, case.settings.mode) = (1e-4, Mode::Atomic);
-    case.pairs = (0..64).flat_map(|i| [i % 2, i % 3]).collect();
-    (case.count, case.first) = (4000, 0);
-    let want = naive(&case, wide(&case.vertex()), wide(&case.context()), 1);
-    let moved = worst(&case.vertex(), &want[0]).min(worst(&case.context(), &want[1]));
-    let given = Given::of(&case);
-    let mut all = HostTables::of(&case);
-    let (tables, _) = all.shared();
-    thread::scope(|scope| {
-        for first in (0..case.count).step_by(1000) {
-            let samples = Samples {
-                first,
-                count: 1000,
-                order: EdgeOrder::Listed { first: 1 + first },
-                ..given.samples(&case)
-            };
-            let settings = case.settings;
-            scope.spawn(move || {
-                let mut trainer = Trainer::new(&Device::host(), settings).unwrap();
-                trainer.step_shared(&samples, 1e-4, tables, None).unwrap();
-            });
-        }
-    });
-    let errors = all.worst(&want[..2]);
-    assert!(
-        errors.iter().all(|e| *e < moved / 20.0),
-        "{errors:?} of {moved}"
-    );
-}
-
-#[test]
-fn squares_that_do_not_fit_and_devices_without_adagrad_are_refused() {
+fn squares_that_do_not_fit_and_batches_with_adagrad_are_refused() {
     let case = case(4, 1, 3);
     let given = Given::of(&case);
     let refused = |mode: Mode, n_squares: usize| {
@@ -279,13 +206,20 @@ fn squares_that_do_not_fit_and_devices_without_adagrad_are_refused() {
         let mut trainer = Trainer::new(&Device::host(), settings).unwrap();
         let mut all = HostTables::of(&case);
         all.of_context = vec![0.0; n_squares].into();
-        let (tables, squares) = all.shared();
-        let step = trainer.step_shared(&given.samples(&case), 0.1, tables, Some(squares));
+        let tables = Tables::Order2 {
+            vertex: &mut all.vertex,
+            context: &mut all.context,
+        };
+        let squares = Tables::Order2 {
+            vertex: &mut all.of_vertex,
+            context: &mut all.of_context,
+        };
+        let step = trainer.step_adagrad(&given.samples(&case), 0.1, tables, squares);
         step.map_err(|e| e.to_string())
     };
     assert_eq!(refused(Mode::Hogwild, 9), Ok(()));
     let message = refused(Mode::Hogwild, 8).unwrap_err();
     assert!(message.contains("outside a table of 8 rows"), "{message}");
     let message = refused(Mode::Deterministic { batch: 1 }, 9).unwrap_err();
-    assert!(message.contains("threads share"), "{message}");
+    assert!(message.contains("Adagrad"), "{message}");
 }
