@@ -11,13 +11,17 @@ mod jacobi;
 #[cfg(test)]
 mod tests;
 
+use pulp::{Arch, Simd, WithSimd};
+use shardgraph_device::{Buffer, Device, MatMul};
 use shardgraph_graph::Graph;
+use shardgraph_ops::matmul;
 use shardgraph_random::KeyedRng;
 
 use crate::train::WorkerPool;
 use crate::{Embedding, Error, NodeLabels};
 use jacobi::symmetric_eigen;
 
+const OP: &str = "line spectral";
 /// Columns beyond those that are wanted.
 const OVERSAMPLING: usize = 16;
 /// Applications of the squared matrix.
@@ -25,7 +29,7 @@ const STEPS: usize = 6;
 /// Rows that a thread makes at a time.
 const CHUNK: usize = 1024;
 /// Rows whose products are summed up in f32: a sum depends on this, and not on threads.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
 /// Sums of products at most, each of which has memory of its own.
 const MAX_SUMS: usize = 64;
 /// A column of less than this share of its length before orthogonalisation is none.
@@ -159,7 +163,7 @@ pub fn spectral_embedding(graph: &Graph, config: &SpectralConfig) -> Result<Embe
             turn[row * dim + to] = eigen.vectors[row * n_columns + from] as f32;
         }
     }
-    let mut rows = iteration.turned(&basis, &turn, dim)?;
+    let mut rows = iteration.turned(&basis, turn, dim)?;
     normalise_columns(&mut rows, dim);
     if matrix != SpectralMatrix::Normalised {
         let roots = order
@@ -234,46 +238,47 @@ impl Iteration<'_> {
 
     /// The matrix times `x`.
     fn multiply(&self, x: &[f32]) -> Result<Vec<f32>, Error> {
-        let width = self.n_columns;
-        self.each_row(width, |node, out| {
-            for &neighbor in self.graph.neighbors(node as u32) {
-                let neighbor = neighbor as usize;
-                let factor = self.entry(node, neighbor);
-                let row = &x[neighbor * width..][..width];
-                for (out, x) in out.iter_mut().zip(row) {
-                    *out += factor * x;
-                }
-            }
+        self.each_chunk(self.n_columns, |first_node, rows| {
+            Arch::new().dispatch(NeighborSums {
+                iteration: self,
+                x,
+                first_node,
+                rows,
+            });
+            Ok(())
         })
     }
 
     /// `x` times a matrix of `dim` columns.
-    fn turned(&self, x: &[f32], turn: &[f32], dim: usize) -> Result<Vec<f32>, Error> {
-        let width = self.n_columns;
-        self.each_row(dim, |node, out| {
-            let row = &x[node * width..][..width];
-            for (x, turn) in row.iter().zip(turn.chunks_exact(dim)) {
-                for (out, turn) in out.iter_mut().zip(turn) {
-                    *out += x * turn;
-                }
-            }
+    fn turned(&self, x: &[f32], turn: Vec<f32>, dim: usize) -> Result<Vec<f32>, Error> {
+        let (width, device, turn) = (self.n_columns, Device::host(), Buffer::from(turn));
+        self.each_chunk(dim, |first_node, rows| {
+            let shape = MatMul {
+                rows: rows.len() / dim,
+                inner: width,
+                cols: dim,
+                transpose_a: false,
+                transpose_b: false,
+            };
+            let x = Buffer::from(x[first_node * width..][..shape.rows * width].to_vec());
+            let mut out = Buffer::from(vec![0.0; rows.len()]);
+            matmul(&device, shape, &x, &turn, &mut out)?;
+            rows.copy_from_slice(out.on_host(OP)?);
+            Ok(())
         })
     }
 
-    /// Makes a new row of `width` numbers, 0 at first, for each node.
-    fn each_row(
+    /// Makes new rows of `width` numbers, 0 at first, a chunk of nodes at a time.
+    fn each_chunk(
         &self,
         width: usize,
-        make: impl Fn(usize, &mut [f32]) + Sync,
+        make: impl Fn(usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<Vec<f32>, Error> {
         let mut out = vec![0.0; self.scales.len() * width];
         let chunks = out.chunks_mut(CHUNK * width).enumerate().collect();
         self.pool.for_each(chunks, |chunk: (usize, &mut [f32])| {
             let (at, rows) = chunk;
-            for (node, row) in (at * CHUNK..).zip(rows.chunks_exact_mut(width)) {
-                make(node, row);
-            }
-            Ok(())
+            make(at * CHUNK, rows)
         })?;
         Ok(out)
     }
@@ -285,7 +290,7 @@ impl Iteration<'_> {
         let starts: Vec<usize> = (0..a.len()).step_by(n_rows * width).collect();
         let sums = self.pool.map(&starts, |start| {
             let range = start..(start + n_rows * width).min(a.len());
-            Ok(lower_products(&a[range.clone()], &b[range], width))
+            block_products(&a[range.clone()], &b[range], width)
         })?;
         let mut total = vec![0.0f64; width * width];
         for sum in sums {
@@ -293,6 +298,7 @@ impl Iteration<'_> {
                 *total += x;
             }
         }
+        // Rounding leaves a difference.
         for i in 0..width {
             for j in 0..i {
                 total[j * width + i] = total[i * width + j];
@@ -308,29 +314,58 @@ impl Iteration<'_> {
     fn orthonormalised(&self, x: &[f32]) -> Result<Vec<f32>, Error> {
         let width = self.n_columns;
         let lower = cholesky(self.products(x, x)?, width);
-        self.turned(x, &inverse_of_transpose(&lower, width), width)
+        self.turned(x, inverse_of_transpose(&lower, width), width)
     }
 }
 
-/// The entries up to the diagonal of the transpose of `a` times `b`: in f32 over [`BLOCK`] rows,
-/// then in f64.
-fn lower_products(a: &[f32], b: &[f32], width: usize) -> Vec<f64> {
-    let mut total = vec![0.0f64; width * width];
-    let mut sums = vec![0.0f32; width * width];
-    let blocks = a.chunks(BLOCK * width).zip(b.chunks(BLOCK * width));
-    for (a, b) in blocks {
-        for (a, b) in a.chunks_exact(width).zip(b.chunks_exact(width)) {
-            for (i, (a, sums)) in a.iter().zip(sums.chunks_exact_mut(width)).enumerate() {
-                for (sum, b) in sums[..=i].iter_mut().zip(&b[..=i]) {
-                    *sum += a * b;
+/// Rows of a chunk of nodes: of each, the sum of its neighbours' rows times their entries.
+struct NeighborSums<'a> {
+    iteration: &'a Iteration<'a>,
+    x: &'a [f32],
+    first_node: usize,
+    rows: &'a mut [f32],
+}
+
+impl WithSimd for NeighborSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let width = self.iteration.n_columns;
+        for (node, out) in (self.first_node..).zip(self.rows.chunks_exact_mut(width)) {
+            for &neighbor in self.iteration.graph.neighbors(node as u32) {
+                let neighbor = neighbor as usize;
+                let factor = self.iteration.entry(node, neighbor);
+                let row = &self.x[neighbor * width..][..width];
+                // A loop by index: an iterator would be compiled for the oldest processor.
+                for at in 0..width {
+                    out[at] += factor * row[at];
                 }
             }
         }
-        for (total, sum) in total.iter_mut().zip(&mut sums) {
-            *total += f64::from(std::mem::take(sum));
+    }
+}
+
+/// The transpose of `a` times `b`: in f32 over [`BLOCK`] rows, then in f64.
+fn block_products(a: &[f32], b: &[f32], width: usize) -> Result<Vec<f64>, Error> {
+    let device = Device::host();
+    let mut total = vec![0.0f64; width * width];
+    let mut sums = Buffer::from(vec![0.0; width * width]);
+    for (a, b) in a.chunks(BLOCK * width).zip(b.chunks(BLOCK * width)) {
+        let shape = MatMul {
+            rows: width,
+            inner: a.len() / width,
+            cols: width,
+            transpose_a: true,
+            transpose_b: false,
+        };
+        let [a, b] = [a, b].map(|rows| Buffer::from(rows.to_vec()));
+        matmul(&device, shape, &a, &b, &mut sums)?;
+        for (total, &sum) in total.iter_mut().zip(sums.on_host(OP)?) {
+            *total += f64::from(sum);
         }
     }
-    total
+    Ok(total)
 }
 
 /// The lower factor of a Gram matrix; the row of a dependent column is 0.

@@ -126,6 +126,43 @@ fn the_regression_finds_the_weights_that_made_the_labels() {
     }
 }
 
+/// More rows than a block, more columns than running sums, and labels that depend on chance.
+#[test]
+fn the_regression_is_that_of_newtons_method() {
+    for (n, dim, l2) in [(30, 1, 0.1), (300, 5, 1e-2), (700, 19, 1e-3)] {
+        let mut rng = KeyedRng::new(9, "test", n);
+        // Columns of mean 0 and variance 1, which fitting does not change.
+        let mut rows = vec![vec![0.0; dim]; n as usize];
+        for column in 0..dim {
+            let values: Vec<f64> = rows.iter().map(|_| rng.normal()).collect();
+            let mean = values.iter().sum::<f64>() / n as f64;
+            let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+            let scale = (squares / n as f64).sqrt();
+            for (row, x) in rows.iter_mut().zip(&values) {
+                row[column] = f64::from(((x - mean) / scale) as f32);
+            }
+        }
+        let labels: Vec<bool> = rows
+            .iter()
+            .map(|row| rng.chance(0.5 + 0.2 * row[0].tanh()))
+            .collect();
+        let features: Vec<f32> = rows.iter().flatten().map(|&x| x as f32).collect();
+        let expected = naive::logistic(&rows, &labels, l2);
+        let fitted = Logistic::fit(&features, &labels, dim, l2);
+        for row in &rows {
+            let x: Vec<f32> = row.iter().map(|&x| x as f32).collect();
+            let terms = row.iter().zip(&expected).map(|(x, w)| x * w);
+            let score = terms.sum::<f64>() + expected[dim];
+            assert!(
+                (fitted.score(&x) - score).abs() < 2e-3,
+                "{n} {dim}: {score}"
+            );
+        }
+        let early = Logistic::fit_in_steps(&features, &labels, dim, l2, 0);
+        assert_eq!(early.score(&vec![1.0; dim]).to_bits(), 0.0f64.to_bits());
+    }
+}
+
 #[test]
 fn a_regression_without_rows_or_columns_is_flat() {
     let empty = Logistic::fit(&[], &[], 3, 0.1).score(&[1.0; 3]);
