@@ -604,6 +604,7 @@ fn embed_eval() {
         ("auc_degree_matched", "number"),
         ("auc_uniform_spread", "number"),
         ("auc_degree_matched_spread", "number"),
+        ("operators", "object"),
         ("degree_product", "object"),
         ("common_neighbors", "object"),
         ("adamic_adar", "object"),

@@ -6,6 +6,7 @@ mod eval;
 mod import;
 mod near;
 mod picture;
+mod run_metrics;
 mod settings;
 mod train;
 

@@ -18,9 +18,10 @@ use shardgraph_graph::Graph;
 
 use crate::embedding::eval::Auc;
 use crate::spectral::{SpectralConfig, spectral_embedding};
-use crate::train::train;
+use crate::train::{SoftmaxTraining, softmax_training, train_with};
 use crate::{
-    Config, Embedding, Error, Loss, NodeLabels, Optimiser, Order, Progress, Store, WorkTime,
+    Config, Embedding, Error, Loss, NodeLabels, Optimiser, Order, Progress, Store, TrainOptions,
+    WorkTime,
 };
 use trials::Search;
 
@@ -218,6 +219,7 @@ pub struct Line {
     config: Config,
     select: SelectConfig,
     n_parts: Option<u32>,
+    reports: bool,
 }
 
 impl Line {
@@ -232,6 +234,7 @@ impl Line {
             config,
             select: SelectConfig::default(),
             n_parts: None,
+            reports: false,
         }
     }
 
@@ -245,6 +248,12 @@ impl Line {
     #[must_use]
     pub fn parts(self, n_parts: Option<u32>) -> Line {
         Line { n_parts, ..self }
+    }
+
+    /// Reports each pass of the final training, as [`TrainOptions::reports`] says.
+    #[must_use]
+    pub fn reporting(self, reports: bool) -> Line {
+        Line { reports, ..self }
     }
 
     /// Another seed.
@@ -308,7 +317,8 @@ impl Line {
         let graph = store.graph()?;
         let is_plain = !store.is_directed() && !store.is_weighted();
         let tries_others = is_plain && self.config.order == Order::Both;
-        let trainer = Trainer {
+        let mut trainer = Trainer {
+            reports: false, // not of trials
             config: &self.config,
             n_parts: store.n_parts(),
             device,
@@ -317,7 +327,9 @@ impl Line {
                 && device.kind() == DeviceKind::Host
                 && graph.n_edges() <= MAX_SOFTMAX_EDGES,
         };
-        let selection = select(&graph, &trainer, &self.select, progress)?;
+        let mut of_trials = |now: Progress| progress(Progress { pass: None, ..now });
+        let selection = select(&graph, &trainer, &self.select, &mut of_trials)?;
+        trainer.reports = self.reports;
         let timer = Timer::wall();
         let (mut n_samples, mut work) = (0, WorkTime::default());
         let mut joined: Option<Embedding> = None;
@@ -358,6 +370,8 @@ struct Trainer<'t> {
     device: &'t Device,
     tries_spectral: bool,
     tries_softmax: bool,
+    /// True: passes are reported.
+    reports: bool,
 }
 
 /// A kind of table, of which the best trial counts.
@@ -438,7 +452,11 @@ impl Trainer<'_> {
         store: &Store,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Made, Error> {
-        let trained = train(store, settings, self.device, progress)?;
+        let options = TrainOptions {
+            reports: self.reports,
+            ..TrainOptions::default()
+        };
+        let trained = train_with(store, settings, options, self.device, progress)?;
         Ok(Made {
             rows: trained.embedding,
             n_samples: trained.n_samples,
@@ -495,24 +513,16 @@ impl Trainer<'_> {
         }
     }
 
-    /// Makes one table of the edges of a graph.
-    fn rows(
-        &self,
-        component: Component,
-        graph: &Graph,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Embedding, Error> {
-        let edges: Vec<(u32, u32)> = graph.edges().collect();
-        let labels = NodeLabels::numbers(graph.n_nodes());
-        let store = Store::from_edges(graph.n_nodes(), &edges, self.n_parts, labels)?;
-        Ok(self.make(component, &store, graph, progress)?.rows)
+    /// A softmax training of a graph, before its first epoch.
+    fn softmax_training(&self, graph: &Graph) -> Result<SoftmaxTraining, Error> {
+        softmax_training(graph, &self.softmax_config(), self.device)
     }
 }
 
 /// Chooses orders, epochs and rates by edges that are held back.
 ///
-/// The epochs of each kind of table double while the held-back edges are told apart better; an
-/// order that is far behind the other is left. Then the best tables are put side by side, if that is better
+/// The epochs of each kind of table rise while the held-back edges are told apart better; an
+/// order that is far behind the other is left, where its trials are long. Then the best tables are put side by side, if that is better
 /// still. A graph with too few edges to hold any back gets the settings as they are, with
 /// `most_epochs`.
 fn select(

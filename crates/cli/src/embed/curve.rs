@@ -1,21 +1,38 @@
-//! The trials of a choice as SVG: AUC of the held-back edges and length of rows by epochs.
+//! Curves of a run as SVG: AUC of the held-back edges of each trial, and loss and length of rows
+//! of the training, by epochs.
 
-use shardgraph_line::{Component, Order, Selection, Trial};
+use shardgraph_line::{Component, Order, PassReport, Selection, Trial};
 use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
+
+use super::run_metrics::table_of;
 
 /// Kinds of tables that have epochs, each a line of its own colour.
 const KINDS: [&str; 3] = ["order 1", "order 2", "softmax"];
 
-/// Picture of all trials of a single table; those without epochs are levels across the panels.
-pub(super) fn svg(selection: &Selection) -> String {
-    let panel = |title: &str, y: &str| {
-        Panel::new(Axis::log("epochs"), Axis::linear(y))
-            .titled(title)
-            .sized(560.0, 220.0)
-    };
+/// Picture of all trials of a single table, where there was a choice, and of the training's passes.
+pub(super) fn svg(selection: Option<&Selection>, passes: &[PassReport]) -> String {
+    let mut panels = Vec::new();
+    if let Some(selection) = selection {
+        panels.extend(of_trials(selection));
+    }
+    if !passes.is_empty() {
+        panels.extend(of_passes(passes));
+    }
+    let description = "AUC of the held-back edges, loss and length of rows by epochs, a line for each kind of table.";
+    let figure = Figure::new("Training of an embedding", description);
+    panels.into_iter().fold(figure, Figure::panel).svg()
+}
+
+fn panel(title: &str, y: &str) -> Panel {
+    Panel::new(Axis::log("epochs"), Axis::linear(y))
+        .titled(title)
+        .sized(560.0, 220.0)
+}
+
+fn of_trials(selection: &Selection) -> [Panel; 3] {
     let mut uniform = panel("held-back edges against uniform pairs", "AUC");
     let mut matched = panel("held-back edges against degree-matched pairs", "AUC");
-    let mut norms = panel("rows", "root mean square of lengths");
+    let mut norms = panel("rows of the trials", "root mean square of lengths");
     for (colour, kind) in KINDS.into_iter().enumerate() {
         let trials: Vec<(f64, &Trial)> = (selection.trials.iter())
             .filter_map(|trial| Some((epochs_of(trial, kind)?, trial)))
@@ -32,13 +49,23 @@ pub(super) fn svg(selection: &Selection) -> String {
         matched = matched.with(line(|trial| trial.auc.degree_matched));
         norms = norms.with(line(|trial| trial.row_norm));
     }
-    let description =
-        "AUC of the held-back edges and length of rows by epochs, a line for each kind of table.";
-    Figure::new("Choice of tables and epochs", description)
-        .panel(uniform)
-        .panel(matched)
-        .panel(norms)
-        .svg()
+    [uniform, matched, norms]
+}
+
+fn of_passes(passes: &[PassReport]) -> [Panel; 2] {
+    let mut losses = panel("training", "loss before updates");
+    let mut norms = panel("rows of the training", "root mean square of lengths");
+    for (colour, kind) in KINDS.into_iter().enumerate() {
+        let own = || passes.iter().filter(|pass| table_of(pass) == kind);
+        if own().next().is_none() {
+            continue;
+        }
+        let loss = |pass: &PassReport| Some(Point::from((f64::from(pass.epoch), pass.loss?)));
+        let norm = |pass: &PassReport| Point::from((f64::from(pass.epoch), pass.row_norm));
+        losses = losses.with(Series::line(kind, own().filter_map(loss)).coloured(colour));
+        norms = norms.with(Series::line(kind, own().map(norm)).coloured(colour));
+    }
+    [losses, norms]
 }
 
 /// The epochs of a trial of one table of a kind.

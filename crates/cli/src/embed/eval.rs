@@ -8,7 +8,7 @@ use serde::Serialize;
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_line::eval::{
-    Auc, EvalConfig, Factorised, RunScore, evaluate, evaluate_line, evaluate_rows, split,
+    Auc, EvalConfig, Factorised, Operators, RunScore, evaluate, evaluate_line, evaluate_rows, split,
 };
 use shardgraph_line::formats;
 use shardgraph_line::nodes::Classes;
@@ -78,6 +78,8 @@ struct Answer<'a> {
     /// The largest distance of a run from the mean.
     auc_uniform_spread: f64,
     auc_degree_matched_spread: f64,
+    /// Other scores of a pair by the same rows.
+    operators: Operators,
     degree_product: Auc,
     common_neighbors: Auc,
     adamic_adar: Auc,
@@ -250,6 +252,11 @@ fn answer<'a>(
         auc_degree_matched: embedding.degree_matched,
         auc_uniform_spread: spread(&|run| run.embedding.uniform),
         auc_degree_matched_spread: spread(&|run| run.embedding.degree_matched),
+        operators: Operators {
+            dot: both(&|run| run.operators.dot),
+            cosine: both(&|run| run.operators.cosine),
+            weighted_l2: both(&|run| run.operators.weighted_l2),
+        },
         degree_product: both(&|run| run.degree_product),
         common_neighbors: both(&|run| run.common_neighbors),
         adamic_adar: both(&|run| run.adamic_adar),
@@ -290,13 +297,14 @@ impl fmt::Display for Answer<'_> {
             degree_matched: self.auc_degree_matched,
         };
         let rows = [
-            ("embedding", embedding),
             ("degree product", self.degree_product),
             ("common neighbours", self.common_neighbors),
             ("Adamic-Adar", self.adamic_adar),
         ];
         let factorised = self.factorised.iter().flat_map(Factorised::each);
-        for (name, auc) in rows.into_iter().chain(factorised) {
+        let of_rows = [("embedding", embedding)].into_iter();
+        let of_rows = of_rows.chain(self.operators.each());
+        for (name, auc) in of_rows.chain(rows).chain(factorised) {
             writeln!(
                 f,
                 "{name:<20} {:<14.4} {:.4}",

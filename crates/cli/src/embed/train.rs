@@ -9,12 +9,13 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Baselines, Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store,
-    TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
+    Baselines, Config, DiskOptions, DiskRun, Line, PassReport, Schedule, SelectConfig, Selection,
+    Store, TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
 };
 
 use super::curve;
 use super::import::{ImportFlags, KeptStore, kept, opened};
+use super::run_metrics::RunMetrics;
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
@@ -47,9 +48,13 @@ pub(crate) struct TrainArgs {
     /// paper, in memory
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     contexts: Option<PathBuf>,
-    /// Draw a picture: of the choice, AUC of the held-back edges and length of rows by epochs
+    /// Draw a picture: AUC of the held-back edges of all trials, and loss and length of rows by epochs
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     svg: Option<PathBuf>,
+    /// The run's folder: gets metrics.jsonl with one line a trial and one an epoch of the training, the same as
+    /// events.out.tfevents.* for TensorBoard. It must have no run yet
+    #[arg(long, value_name = "DIR", conflicts_with = "work")]
+    run: Option<PathBuf>,
     #[command(flatten)]
     disk: DiskArgs,
     #[command(flatten)]
@@ -160,6 +165,8 @@ struct Took {
     work: WorkTime,
     columns: usize,
     selection: Option<Selection>,
+    /// Of the training, where a file asks for them.
+    passes: Vec<PassReport>,
     disk: Option<OnDisk>,
 }
 
@@ -203,11 +210,13 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         config: &config,
         device: &device,
     };
+    let metrics = args.run.as_deref().map(RunMetrics::new).transpose()?;
     let took = match (&args.disk.work, &select) {
         (Some(work), _) => on_disk(args, training, work, &options)?,
         (None, Some(select)) => chosen(args, training, select, form)?,
         (None, None) => in_memory(args, training, form)?,
     };
+    write_curves(args, metrics, &took)?;
     args.report.note(&format!("wrote {}", args.out.display()));
     // The answer is there: a file that cannot be removed is no reason not to say so.
     if let Some(Err(error)) = kept.map(KeptStore::remove) {
@@ -314,9 +323,6 @@ fn check_tables(args: &TrainArgs, is_chosen: bool) -> anyhow::Result<()> {
         Some((flag, _)) if is_chosen => {
             format!("--{flag} is of one training: add --preset line, or paper")
         }
-        _ if args.svg.is_some() && !is_chosen => {
-            "--svg draws the choice of the default preset: leave --preset out".to_owned()
-        }
         _ => return Ok(()),
     };
     Err(BadInput(message).into())
@@ -376,12 +382,13 @@ fn in_memory(args: &TrainArgs, training: Training<'_>, form: FileFormat) -> anyh
     let options = TrainOptions {
         init: init.as_ref(),
         contexts: args.contexts.is_some(),
+        reports: wants_reports(args),
     };
     let mut show = Show::new(&args.report);
     let trained = train_with(store, config, options, device, &mut |progress| {
         show.step(progress);
     })?;
-    drop(show);
+    let passes = show.into_passes();
     formats::write(&args.out, &trained.embedding, Some(form))?;
     if let (Some(path), Some(contexts)) = (&args.contexts, &trained.contexts) {
         formats::write(path, contexts, None)?;
@@ -393,8 +400,26 @@ fn in_memory(args: &TrainArgs, training: Training<'_>, form: FileFormat) -> anyh
         work: trained.work,
         columns: config.columns(),
         selection: None,
+        passes,
         disk: None,
     })
+}
+
+/// True if a file shows the training's passes.
+fn wants_reports(args: &TrainArgs) -> bool {
+    args.run.is_some() || args.svg.is_some()
+}
+
+/// Writes the metrics of the run and its picture, where they are asked for.
+fn write_curves(args: &TrainArgs, metrics: Option<RunMetrics>, took: &Took) -> anyhow::Result<()> {
+    let selection = took.selection.as_ref();
+    if let Some(mut metrics) = metrics {
+        metrics.write(selection, &took.passes)?;
+    }
+    if let Some(picture) = &args.svg {
+        output_file::write_all(&[(picture, curve::svg(selection, &took.passes))])?;
+    }
+    Ok(())
 }
 
 /// Chooses settings by held-back edges, then trains in memory.
@@ -410,14 +435,13 @@ fn chosen(
         device,
     } = training;
     let mut show = Show::new(&args.report);
-    let line = Line::new(config.clone()).selecting(select.clone());
+    let line = Line::new(config.clone())
+        .selecting(select.clone())
+        .reporting(wants_reports(args));
     let fitted = line.fit_store(store, device, &mut |progress| show.step(progress))?;
-    drop(show);
+    let passes = show.into_passes();
     formats::write(&args.out, &fitted.embedding, Some(form))?;
     warn_of_baselines(&args.report, &fitted.selection);
-    if let Some(picture) = &args.svg {
-        output_file::write_all(&[(picture, curve::svg(&fitted.selection))])?;
-    }
     Ok(Took {
         samples: fitted.n_samples,
         seconds: fitted.seconds + fitted.selection.seconds,
@@ -425,6 +449,7 @@ fn chosen(
         work: fitted.work,
         columns: fitted.embedding.dim(),
         selection: Some(fitted.selection),
+        passes,
         disk: None,
     })
 }
@@ -456,6 +481,7 @@ fn on_disk(
         work: trained.work,
         columns: config.columns(),
         selection: None,
+        passes: Vec::new(),
         disk: Some(OnDisk {
             groups: trained.disk.n_groups,
             loads: trained.disk.loads,
@@ -538,17 +564,28 @@ pub(super) fn warn_of_baselines(report: &ReportArgs, selection: &Selection) {
     }
 }
 
-/// Progress in samples, whose number is known only once a run has begun.
-struct Show(Progress);
+/// Progress in samples, whose number is known only once a run has begun, and the passes so far.
+struct Show {
+    samples: Progress,
+    passes: Vec<PassReport>,
+}
 
 impl Show {
     fn new(report: &ReportArgs) -> Show {
-        Show(Progress::new(report, 1, "samples"))
+        Show {
+            samples: Progress::new(report, 1, "samples"),
+            passes: Vec::new(),
+        }
     }
 
     fn step(&mut self, progress: shardgraph_line::Progress) {
-        self.0.set_length(progress.n_samples);
-        self.0.update(progress.samples, String::new);
+        self.samples.set_length(progress.n_samples);
+        self.samples.update(progress.samples, String::new);
+        self.passes.extend(progress.pass);
+    }
+
+    fn into_passes(self) -> Vec<PassReport> {
+        self.passes
     }
 }
 

@@ -319,6 +319,7 @@ fn parse<'s>(
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<InputSummary, shardgraph_graph::Error>,
 ) -> Result<ParsedGraph<'s>, Error> {
     let summary = feed(&mut sink)?;
+    sink.count_degrees();
     let (n_nodes, labels) = match &summary.nodes {
         Some((n_nodes, labels)) => (*n_nodes, spooled(labels, sink.stem, options)?),
         None => {

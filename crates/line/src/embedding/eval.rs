@@ -75,8 +75,10 @@ pub struct Auc {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RunScore {
-    /// Of the embedding.
+    /// Of the embedding: a regression over the products of the columns of two rows.
     pub embedding: Auc,
+    /// Of the same rows by other scores of a pair.
+    pub operators: Operators,
     /// Of the product of the degrees in the edges that were trained on.
     pub degree_product: Auc,
     /// Of the number of common neighbours over those edges.
@@ -93,6 +95,29 @@ pub struct RunScore {
     pub training_s: f64,
     /// Nodes that have no edge among those trained on; their rows are as they began.
     pub unseen_nodes: u32,
+}
+
+/// Other scores of a pair than a regression over products of columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Operators {
+    /// The dot product of the rows, without a fit.
+    pub dot: Auc,
+    /// Their cosine, without a fit.
+    pub cosine: Auc,
+    /// A regression over the squares of the differences of the columns.
+    pub weighted_l2: Auc,
+}
+
+impl Operators {
+    /// Each score with its name.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, Auc); 3] {
+        [
+            ("dot product", self.dot),
+            ("cosine", self.cosine),
+            ("weighted L2", self.weighted_l2),
+        ]
+    }
 }
 
 /// Rows of factorised matrices, as wide as the embedding and at most 256 columns, judged as it is.
@@ -300,14 +325,17 @@ fn one_run(
     let made = make(&split.train, seed)?;
     let known = Graph::from_edges(n_nodes, &split.train)?;
     let mut stream = KeyedRng::new(seed, "line pairs", 0);
-    let judge = Judge::new(graph, &split, eval.fitted_edges, eval.l2, &mut stream)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let judge =
+        Judge::new(graph, &split, eval.fitted_edges, eval.l2, &mut stream)?.with_threads(threads);
     let factorised = match known.n_edges() <= eval.factorised_edges {
         true => Some(factorised(&known, &judge, made.embedding.dim(), seed)?),
         false => None,
     };
     Ok(RunScore {
         factorised,
-        embedding: judge.embedding(&made.embedding),
+        embedding: judge.embedding(&made.embedding)?,
+        operators: judge.operators(&made.embedding)?,
         degree_product: judge.score(&|u, v| degree_product(&known, u, v)),
         common_neighbors: judge.score(&|u, v| f64::from(common_neighbors(&known, u, v))),
         adamic_adar: judge.score(&|u, v| adamic_adar(&known, u, v)),
@@ -333,7 +361,7 @@ fn factorised(
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             ..SpectralConfig::default()
         };
-        Ok::<Auc, Error>(judge.embedding(&spectral_embedding(known, &config)?))
+        judge.embedding(&spectral_embedding(known, &config)?)
     };
     Ok(Factorised {
         spectral: of(SpectralMatrix::Normalised)?,

@@ -333,13 +333,17 @@ impl Trainer {
         rate: f32,
         tables: Tables<'_, T>,
         squares: Tables<'_, f32>,
+        losses: Option<&mut Buffer>,
     ) -> Result<(), Error> {
         self.check(samples, rate, tables.lens(), self.settings.dim)?;
         self.check(samples, rate, squares.lens(), 1)?;
+        if let Some(losses) = &losses {
+            check_len(OP, "losses", samples.count as usize, losses.len())?;
+        }
         match (self.settings.mode, self.device.is_host()) {
             (Mode::Hogwild, true) => {
                 let both = (tables, Some(squares));
-                host::sequential(self.settings, samples, rate, both, None)
+                host::sequential(self.settings, samples, rate, both, losses)
             }
             _ => Err(self.unsupported("Adagrad")),
         }

@@ -2,6 +2,7 @@
 //! the chosen settings.
 
 use super::*;
+use crate::train;
 use proptest::prelude::*;
 use shardgraph_random::KeyedRng;
 
@@ -159,6 +160,45 @@ fn a_softmax_table_has_its_epochs_chosen() {
     let config = Config { epochs, ..config };
     let trained = train(&store, &config, &Device::host(), &mut |_| {}).unwrap();
     assert_eq!(fitted.embedding, trained.embedding);
+}
+
+#[test]
+fn epochs_rise_by_doubling_and_those_of_softmax_by_less() {
+    let orders = Family::Order(Order::Second);
+    assert_eq!(trials::ladder(orders, 100), [5, 10, 20, 40, 80]);
+    assert_eq!(trials::ladder(orders, 3), [3]);
+    let of_softmax = trials::ladder(Family::Softmax, 100);
+    assert_eq!(of_softmax, [2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96]);
+    assert_eq!(trials::ladder(Family::Softmax, 1), [1]);
+}
+
+/// Trials of a small graph are short: an order climbs until more epochs bring nothing, however far
+/// it is behind the other.
+#[test]
+fn an_order_is_not_left_while_its_trials_are_short() {
+    let mut n_behind = 0;
+    for seed in 0..6 {
+        let graph = blocks(12, 500, seed);
+        let trials = line(100, seed).fit(&graph).unwrap().selection.trials;
+        let of = |wanted: Order| -> Vec<f64> {
+            let is_wanted = |trial: &&Trial| matches!(trial.components[..], [Component::Line { order, .. }] if order == wanted);
+            trials.iter().filter(is_wanted).map(Trial::score).collect()
+        };
+        let (first, second) = (of(Order::First), of(Order::Second));
+        n_behind += usize::from((first[0] - second[0]).abs() > 0.03);
+        for scores in [first, second] {
+            let (last, earlier) = scores.split_last().unwrap();
+            let best = earlier.iter().copied().fold(0.0, f64::max);
+            assert!(
+                scores.len() == 5 || *last < best + 0.002,
+                "{seed}: {scores:?}"
+            );
+        }
+    }
+    assert!(
+        n_behind > 0,
+        "no order was far behind: the test tells nothing"
+    );
 }
 
 #[test]

@@ -6,7 +6,8 @@ use shardgraph_random::KeyedRng;
 
 use super::{Baselines, Component, Family, SelectConfig, Selection, Trainer, Trial};
 use crate::embedding::eval::{Judge, Split, adamic_adar, common_neighbors, degree_product, split};
-use crate::{Embedding, Error, Progress};
+use crate::train::{SoftmaxTraining, row_norm};
+use crate::{Embedding, Error, NodeLabels, Progress, Store};
 
 /// Fewest edges that can decide anything.
 const FEWEST: u64 = 20;
@@ -17,6 +18,9 @@ const WORTH: f64 = 0.002;
 /// An order whose score is so much below the other's, after as many epochs, climbs no further.
 /// (Softmax has its best score after few epochs, orders after many: they are not compared.)
 const BEHIND: f64 = 0.03;
+/// Samples of a trial that takes no longer than its judgement: an order whose next trial has no
+/// more is not left for being behind, since order 2 rises late on sparse graphs.
+const SHORT_TRIAL: u64 = 1 << 21;
 /// Share of the time limit that trials may take; the rest is for the final training.
 const TRIAL_SHARE: f64 = 0.6;
 
@@ -38,16 +42,20 @@ pub(super) fn hold_back(
     Ok(Some(sample))
 }
 
-/// Epochs to try: they double at one rate, so the sum of an edge's rates doubles too. More epochs,
-/// from the first number on, only add trials.
-fn ladder(family: Family, most_epochs: u32) -> Vec<u32> {
+/// Epochs to try. Those of an order double at one rate, so the sum of an edge's rates doubles too.
+/// Those of softmax, each trial of which goes on from the one before it, rise by less: 2, 4, 6, 8,
+/// 12, 16, ... More epochs, from the first number on, only add trials.
+pub(super) fn ladder(family: Family, most_epochs: u32) -> Vec<u32> {
     let first = match family {
         Family::Softmax => 2,
         Family::Order(_) | Family::Spectral => 5,
     };
-    let first = most_epochs.min(first);
-    let doubling = std::iter::successors(Some(first), |&epochs| epochs.checked_mul(2));
-    doubling
+    let next = |&epochs: &u32| match family {
+        // From 2^k to 3 * 2^(k - 1), and on to 2^(k + 1).
+        Family::Softmax if epochs > 3 => epochs.checked_add(1 << (epochs.ilog2() - 1)),
+        _ => epochs.checked_mul(2),
+    };
+    std::iter::successors(Some(most_epochs.min(first)), next)
         .take_while(|&epochs| epochs <= most_epochs)
         .collect()
 }
@@ -59,9 +67,11 @@ struct Best {
     rows: Embedding,
 }
 
-/// A kind of table whose epochs double.
+/// A kind of table whose epochs rise.
 struct Climber {
     family: Family,
+    /// Of its last trial.
+    epochs: u32,
     /// Of its last trial.
     score: f64,
     /// Of its last trial; 0 before the first.
@@ -72,6 +82,7 @@ impl Climber {
     fn new(family: Family) -> Climber {
         Climber {
             family,
+            epochs: 0,
             score: 0.0,
             seconds: 0.0,
         }
@@ -89,6 +100,10 @@ struct Attempt {
 /// A search in progress.
 pub(super) struct Search<'s> {
     known: Graph,
+    /// The same edges in buckets.
+    store: Store,
+    /// The softmax training, as far as it is.
+    softmax: Option<SoftmaxTraining>,
     judge: Judge<'s>,
     trainer: &'s Trainer<'s>,
     select: &'s SelectConfig,
@@ -109,9 +124,15 @@ impl<'s> Search<'s> {
         select: &'s SelectConfig,
     ) -> Result<Search<'s>, Error> {
         let mut stream = KeyedRng::new(trainer.config.seed, "line select", 0);
-        let judge = Judge::new(graph, sample, select.judged_edges, L2, &mut stream)?;
+        let judge = Judge::new(graph, sample, select.judged_edges, L2, &mut stream)?
+            .with_threads(trainer.config.threads);
+        let known = Graph::from_edges(graph.n_nodes(), &sample.train)?;
+        let edges: Vec<(u32, u32)> = known.edges().collect();
+        let labels = NodeLabels::numbers(graph.n_nodes());
         Ok(Search {
-            known: Graph::from_edges(graph.n_nodes(), &sample.train)?,
+            store: Store::from_edges(graph.n_nodes(), &edges, trainer.n_parts, labels)?,
+            softmax: None,
+            known,
             judge,
             trainer,
             select,
@@ -140,8 +161,8 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Doubles the epochs of all kinds of tables side by side, of each one while its score rises by
-    /// [`WORTH`], and of an order while it is not [`BEHIND`] the other.
+    /// Raises the epochs of all kinds of tables side by side, of each one while its score rises by
+    /// [`WORTH`], and of an order while it is not [`BEHIND`] the other, or its trials are short.
     pub(super) fn climb(
         &mut self,
         families: &[Family],
@@ -154,9 +175,10 @@ impl<'s> Search<'s> {
             for climber in climbing {
                 let family = climber.family;
                 let rungs = ladder(family, self.select.most_epochs);
-                let epochs = rungs.get(rung).copied();
-                let component = epochs.and_then(|n| self.trainer.component(family, n));
-                let Some(component) = component else {
+                let Some(&epochs) = rungs.get(rung) else {
+                    continue;
+                };
+                let Some(component) = self.trainer.component(family, epochs) else {
                     continue;
                 };
                 if !self.has_time(timer, 2.0 * climber.seconds) {
@@ -167,6 +189,7 @@ impl<'s> Search<'s> {
                 if attempt.gain >= WORTH {
                     rising.push(Climber {
                         family,
+                        epochs,
                         score: attempt.score,
                         seconds: attempt.seconds,
                     });
@@ -174,7 +197,10 @@ impl<'s> Search<'s> {
             }
             let orders = rising.iter().filter(|climber| climber.family.is_order());
             let best = orders.map(|climber| climber.score).fold(0.0, f64::max);
-            rising.retain(|climber| !climber.family.is_order() || climber.score >= best - BEHIND);
+            rising.retain(|climber| {
+                let next = 2 * u64::from(climber.epochs) * self.known.n_edges();
+                !climber.family.is_order() || climber.score >= best - BEHIND || next <= SHORT_TRIAL
+            });
             if rising.is_empty() {
                 break;
             }
@@ -192,8 +218,8 @@ impl<'s> Search<'s> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Attempt, Error> {
         let began = timer.elapsed_s();
-        let rows = self.trainer.rows(component, &self.known, progress)?;
-        self.judge(vec![component], &rows, began, timer);
+        let rows = self.rows(component, progress)?;
+        self.judge(vec![component], &rows, began, timer)?;
         let trial = self.trials.len() - 1;
         let score = self.trials[trial].score();
         if score > self.trials[self.chosen].score() {
@@ -228,6 +254,25 @@ impl<'s> Search<'s> {
         })
     }
 
+    /// Makes one table of the known edges.
+    fn rows(
+        &mut self,
+        component: Component,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Embedding, Error> {
+        let Component::Softmax { epochs, .. } = component else {
+            let made = (self.trainer).make(component, &self.store, &self.known, progress)?;
+            return Ok(made.rows);
+        };
+        let training = match &mut self.softmax {
+            Some(training) if training.epochs() <= epochs => training,
+            other => other.insert(self.trainer.softmax_training(&self.known)?),
+        };
+        training.train_to(epochs, progress)?;
+        let labels = NodeLabels::numbers(self.known.n_nodes());
+        Embedding::new(self.trainer.config.dim, training.rows().to_vec(), labels)
+    }
+
     /// Puts the best tables side by side with the best one, each as long as that is worth its
     /// columns.
     pub(super) fn join(&mut self, timer: &Timer) -> Result<(), Error> {
@@ -244,7 +289,7 @@ impl<'s> Search<'s> {
             let joined = rows.join(&other.rows)?;
             let mut components = self.trials[self.chosen].components.clone();
             components.extend_from_slice(&self.trials[other.trial].components);
-            self.judge(components, &joined, began, timer);
+            self.judge(components, &joined, began, timer)?;
             let trial = self.trials.len() - 1;
             if self.trials[trial].score() > self.trials[self.chosen].score() + WORTH {
                 self.chosen = trial;
@@ -254,19 +299,21 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    fn judge(&mut self, components: Vec<Component>, rows: &Embedding, began: f64, timer: &Timer) {
-        let squares: f64 = rows
-            .values()
-            .iter()
-            .map(|&x| f64::from(x) * f64::from(x))
-            .sum();
-        let auc = self.judge.embedding(rows);
+    fn judge(
+        &mut self,
+        components: Vec<Component>,
+        rows: &Embedding,
+        began: f64,
+        timer: &Timer,
+    ) -> Result<(), Error> {
+        let auc = self.judge.embedding(rows)?;
         self.trials.push(Trial {
             components,
             auc,
-            row_norm: (squares / rows.n_nodes().max(1) as f64).sqrt(),
+            row_norm: row_norm(rows.values(), rows.n_nodes()),
             seconds: timer.elapsed_s() - began,
         });
+        Ok(())
     }
 
     /// True if a trial of so many seconds fits; the first one does in any case.

@@ -1,6 +1,9 @@
 //! Training on buckets: the samples of a job, in chunks of one learning rate.
 
+use shardgraph_device::Buffer;
+
 use super::context::{OrderContext, Stream};
+use super::reports::LossSum;
 use super::rows::PartRows;
 use super::scalar::Scalar;
 use super::worker_pool::panicked;
@@ -77,20 +80,43 @@ impl OrderContext<'_> {
                 count: CHUNK.min(bucket_pass.n_samples - first),
             };
             let rate = self.learning_rate(bucket_pass.first_sample + first);
-            step_rows(&mut trainer, &samples, rate, vertex, context.as_deref_mut())?;
+            let chunk = bucket_pass.number + first / CHUNK;
+            let looks = LossSum::looks_at(store.n_parts(), chunk);
+            let mut step = |losses: Option<&mut Buffer>| {
+                let rows = RowsOfStep {
+                    vertex: &mut *vertex,
+                    context: context.as_deref_mut(),
+                };
+                step_rows(&mut trainer, &samples, rate, rows, losses)
+            };
+            match self.run.losses.filter(|_| looks) {
+                None => step(None)?,
+                Some(sum) => {
+                    let mut losses = stream.device.zeros(samples.count as usize)?;
+                    step(Some(&mut losses))?;
+                    sum.add(&stream.device.download(&losses)?);
+                }
+            }
         }
         Ok(())
     }
 }
 
-/// A step on rows of one owner; without context rows, the vertex rows have both roles.
+/// Rows of a step; without context rows, the vertex rows have both roles.
+struct RowsOfStep<'r, T: Scalar> {
+    vertex: &'r mut PartRows<T>,
+    context: Option<&'r mut PartRows<T>>,
+}
+
+/// A step on rows of one owner.
 fn step_rows<T: Scalar>(
     trainer: &mut Trainer,
     samples: &Samples<'_>,
     rate: f32,
-    vertex: &mut PartRows<T>,
-    context: Option<&mut PartRows<T>>,
+    rows: RowsOfStep<'_, T>,
+    losses: Option<&mut Buffer>,
 ) -> Result<(), Error> {
+    let RowsOfStep { vertex, context } = rows;
     let (tables, sums) = match context {
         None => (
             Tables::Order1(&mut vertex.values),
@@ -110,8 +136,8 @@ fn step_rows<T: Scalar>(
         }
     };
     match sums {
-        None => trainer.step(samples, rate, tables, None)?,
-        Some(sums) => trainer.step_adagrad(samples, rate, tables, sums)?,
+        None => trainer.step(samples, rate, tables, losses)?,
+        Some(sums) => trainer.step_adagrad(samples, rate, tables, sums, losses)?,
     }
     Ok(())
 }

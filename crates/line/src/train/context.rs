@@ -4,6 +4,7 @@ use shardgraph_device::{Device, DeviceKind};
 use shardgraph_random::KeyedRng;
 
 use super::clock::Clock;
+use super::reports::LossSum;
 use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::edges::Bucket;
@@ -24,6 +25,8 @@ pub(super) struct RunContext<'r> {
     pub(super) layout: Layout,
     /// Rows to start from, in place of random ones.
     pub(super) warm_start: Option<&'r WarmStart<'r>>,
+    /// Where losses are added, if passes are reported.
+    pub(super) losses: Option<&'r LossSum>,
 }
 
 impl<'r> RunContext<'r> {

@@ -12,9 +12,9 @@ use super::disk_use::DiskUse;
 use super::export::{Columns, check_tables, rows_to_values};
 use super::partition_buffer::PartitionBuffer;
 use super::scalar::Scalar;
-use super::{Progress, pipeline};
+use super::{PassReport, Progress, pipeline};
 use crate::schedule::{Job, Planner, Step};
-use crate::{DiskOptions, Error};
+use crate::{DiskOptions, Error, Order};
 
 /// A run in progress.
 pub(super) struct Run<'r> {
@@ -30,6 +30,13 @@ pub(super) struct RunDisk<'d> {
     pub(super) options: &'d DiskOptions,
     pub(super) checkpoint: &'d mut TableCheckpoint,
     pub(super) used: &'d mut DiskUse,
+}
+
+/// A pass of an order, counted from 0.
+#[derive(Clone, Copy)]
+struct PassOf {
+    order: u32,
+    pass: u32,
 }
 
 /// Jobs of an order, and the threads that train them.
@@ -57,6 +64,7 @@ impl Run<'_> {
                 for step in planner.pass(pass) {
                     this.train_step(workers, &mut buffer, &step)?;
                 }
+                this.report_pass(&context, &buffer, PassOf { order, pass })?;
             }
             Ok(())
         })?;
@@ -160,6 +168,36 @@ impl Run<'_> {
         buffer.checkpoint(position, self.n_done)
     }
 
+    /// Reports a pass, where that is asked for.
+    fn report_pass<T: Scalar>(
+        &mut self,
+        context: &OrderContext<'_>,
+        buffer: &PartitionBuffer<'_, T>,
+        of: PassOf,
+    ) -> Result<(), Error> {
+        let Some(losses) = self.context.losses else {
+            return Ok(());
+        };
+        let report = PassReport {
+            order: Some(Order::one(of.order)),
+            epoch: of.pass + 1,
+            loss: losses.take(),
+            row_norm: buffer.row_norm()?,
+        };
+        self.tell(context, Some(report));
+        Ok(())
+    }
+
+    /// Tells how far the run is.
+    fn tell(&mut self, context: &OrderContext<'_>, pass: Option<PassReport>) {
+        let n_orders = self.context.config.order.each().len() as u64;
+        (self.progress)(Progress {
+            samples: self.n_done,
+            n_samples: n_orders * context.n_samples,
+            pass,
+        });
+    }
+
     fn train_step<T: Scalar>(
         &mut self,
         workers: &OrderWorkers<'_, T>,
@@ -179,11 +217,7 @@ impl Run<'_> {
             }
         }
         self.n_done += step.jobs().map(Job::n_samples).sum::<u64>();
-        let n_orders = self.context.config.order.each().len() as u64;
-        (self.progress)(Progress {
-            samples: self.n_done,
-            n_samples: n_orders * context.n_samples,
-        });
+        self.tell(context, None);
         Ok(())
     }
 }

@@ -126,6 +126,16 @@ impl<T: Scalar> PartRows<T> {
         })
     }
 
+    /// The sum of the squares of all values.
+    pub(super) fn sum_of_squares(&self, device: &Device) -> Result<f64, Error> {
+        let mut sum = 0.0;
+        with_host(device, &self.values, |values| {
+            sum = values.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+
     /// Rows of this shape can be read into these: they are in host memory, and as many.
     pub(super) fn has_shape(&self, shape: PartShape) -> bool {
         let n_sums = self.adagrad_sums.as_ref().map(Buffer::len);

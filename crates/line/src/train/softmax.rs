@@ -14,10 +14,10 @@ mod tests;
 use shardgraph_graph::Graph;
 use shardgraph_random::KeyedRng;
 
-use super::Progress;
-use super::clock::Clock;
+use super::clock::{Clock, WorkTime};
 use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
+use super::{PassReport, Progress, row_norm};
 use crate::{Config, Error};
 use chunk::Chunk;
 
@@ -28,16 +28,35 @@ const INITIAL_SCALE: f64 = 1e-3;
 /// Pieces of the rows of a step, each updated by one thread.
 const PIECES: usize = 16;
 
-/// A run: its graph and settings, and where it starts.
-pub(super) struct SoftmaxRun<'r> {
-    pub(super) graph: &'r Graph,
-    pub(super) config: &'r Config,
-    pub(super) warm_start: Option<&'r WarmStart<'r>>,
-    pub(super) clock: &'r Clock,
+/// A training that can go on: two calls of [`SoftmaxTraining::train_to`] give the bits of one.
+pub(crate) struct SoftmaxTraining {
+    /// In the order of the last epoch.
+    edges: Vec<[u32; 2]>,
+    trainer: Trainer,
+    clock: Clock,
+    epochs: u32,
+    samples: u64,
 }
 
-impl SoftmaxRun<'_> {
-    /// Rows of all nodes, and the number of samples.
+impl SoftmaxTraining {
+    /// The training of a graph, before its first epoch. `config` has been checked.
+    pub(super) fn new(
+        graph: &Graph,
+        config: &Config,
+        warm_start: Option<&WarmStart<'_>>,
+    ) -> SoftmaxTraining {
+        let mut trainer = Trainer::new(graph.n_nodes(), config);
+        trainer.start_from(warm_start);
+        SoftmaxTraining {
+            edges: graph.edges().map(|(u, v)| [u, v]).collect(),
+            trainer,
+            clock: Clock::default(),
+            epochs: 0,
+            samples: 0,
+        }
+    }
+
+    /// Trains up to a number of epochs in all.
     ///
     /// # Complexity
     /// `6 * dim * (shared_negatives + negatives)` FLOP a sample, and two rows read and written.
@@ -45,30 +64,64 @@ impl SoftmaxRun<'_> {
     /// Lerer et al., "PyTorch-BigGraph" (2019): softmax over a chunk's own and uniform negatives,
     /// Adagrad with one sum a row. Here one direction of each edge is drawn in each epoch, and a
     /// candidate that is an edge's own target is none of its negatives.
-    pub(super) fn train(
-        &self,
+    pub(crate) fn train_to(
+        &mut self,
+        epochs: u32,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Vec<f32>, u64), Error> {
-        let SoftmaxRun {
-            graph,
-            config,
+    ) -> Result<(), Error> {
+        let SoftmaxTraining {
+            edges,
+            trainer,
             clock,
+            samples,
             ..
-        } = *self;
-        let mut edges: Vec<[u32; 2]> = graph.edges().map(|(u, v)| [u, v]).collect();
-        let mut trainer = Trainer::new(graph.n_nodes(), config);
-        trainer.start_from(self.warm_start);
-        let n_samples = edges.len() as u64 * u64::from(config.epochs);
-        let mut samples = 0;
-        for epoch in 0..config.epochs {
-            clock.preparing(|| arrange(&mut edges, config.seed, epoch));
+        } = self;
+        let n_samples = edges.len() as u64 * u64::from(epochs);
+        for epoch in self.epochs..epochs {
+            clock.preparing(|| arrange(edges, trainer.seed, epoch));
+            let mut loss = 0.0;
             for step in edges.chunks(CHUNKS * trainer.chunk_edges) {
-                clock.training(|| clock.updating(|| trainer.step(step)))?;
-                samples += step.len() as u64;
-                progress(Progress { samples, n_samples });
+                loss += clock.training(|| clock.updating(|| trainer.step(step)))?;
+                *samples += step.len() as u64;
+                progress(Progress {
+                    samples: *samples,
+                    n_samples,
+                    pass: None,
+                });
             }
+            self.epochs = epoch + 1;
+            progress(Progress {
+                samples: *samples,
+                n_samples,
+                pass: Some(PassReport {
+                    order: None,
+                    epoch: epoch + 1,
+                    loss: Some(loss / edges.len().max(1) as f64),
+                    row_norm: row_norm(&trainer.rows, trainer.n_nodes as usize),
+                }),
+            });
         }
-        Ok((trainer.rows, samples))
+        Ok(())
+    }
+
+    /// Epochs so far.
+    pub(crate) fn epochs(&self) -> u32 {
+        self.epochs
+    }
+
+    /// Samples so far.
+    pub(super) fn n_samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Seconds so far.
+    pub(super) fn work_time(&self) -> WorkTime {
+        self.clock.work_time()
+    }
+
+    /// Rows of all nodes.
+    pub(crate) fn rows(&self) -> &[f32] {
+        &self.trainer.rows
     }
 }
 
@@ -145,8 +198,9 @@ impl Trainer {
         }
     }
 
-    /// Works on up to [`CHUNKS`] chunks of edges, then updates their rows.
-    fn step(&mut self, edges: &[[u32; 2]]) -> Result<(), Error> {
+    /// Works on up to [`CHUNKS`] chunks of edges, then updates their rows; gives the edges' losses,
+    /// summed.
+    fn step(&mut self, edges: &[[u32; 2]]) -> Result<f64, Error> {
         let first = self.n_chunks;
         let edges = edges.chunks(self.chunk_edges);
         let n_chunks = edges.len();
@@ -165,7 +219,8 @@ impl Trainer {
         })?;
         self.n_chunks += n_chunks as u64;
         self.sort_gradients(n_chunks);
-        self.update()
+        self.update()?;
+        Ok(self.chunks[..n_chunks].iter().map(Chunk::loss).sum())
     }
 
     fn sort_gradients(&mut self, n_chunks: usize) {

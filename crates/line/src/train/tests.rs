@@ -135,6 +135,53 @@ fn threads_with_adagrad_tell_communities_apart_too() {
     }
 }
 
+/// Losses of passes fall, are the same for any number of threads, and change no row.
+#[test]
+fn passes_are_reported_and_change_nothing() {
+    for (n_parts, optimiser) in [
+        (4, Optimiser::Sgd),
+        (16, Optimiser::Sgd),
+        (4, Optimiser::Adagrad),
+    ] {
+        let store = two_communities(200, n_parts);
+        let of = |reports, threads| {
+            let config = Config {
+                epochs: 20,
+                optimiser,
+                threads,
+                learning_rate: Some(0.1),
+                ..small(Order::Both)
+            };
+            let options = TrainOptions {
+                reports,
+                ..TrainOptions::default()
+            };
+            let mut passes = Vec::new();
+            let trained = train_with(&store, &config, options, &Device::host(), &mut |now| {
+                passes.extend(now.pass);
+            });
+            (trained.unwrap().embedding, passes)
+        };
+        let (rows, passes) = of(true, 1);
+        assert_eq!(of(true, 3), (rows.clone(), passes.clone()));
+        assert_eq!(of(false, 1), (rows.clone(), Vec::new()));
+        assert_eq!(passes.len(), 40);
+        for own in passes.chunks(20) {
+            let losses: Vec<f64> = own.iter().filter_map(|pass| pass.loss).collect();
+            // Six factors of a half at first.
+            assert!((losses[0] - 6.0 * 2.0f64.ln()).abs() < 0.3, "{losses:?}");
+            let last = losses[losses.len() - 1];
+            assert!(last < losses[0] - 0.05, "{losses:?}");
+            assert!(own[19].row_norm > own[0].row_norm, "{own:?}");
+        }
+        let first_columns: Vec<f32> = (0..200)
+            .flat_map(|node| rows.row(node)[..rows.dim() / 2].to_vec())
+            .collect();
+        let norm = row_norm(&first_columns, 200);
+        assert!((passes[19].row_norm - norm).abs() < 1e-6 * norm, "{norm}");
+    }
+}
+
 #[test]
 fn the_host_has_no_hogwild() {
     let config = Config {
@@ -287,6 +334,7 @@ pub(super) fn context<'r>(
         device,
         layout: Layout::WHOLE,
         warm_start: None,
+        losses: None,
     }
 }
 

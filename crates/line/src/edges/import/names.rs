@@ -16,6 +16,9 @@ use super::super::labels::{LabelSpool, LabelStream};
 use super::beside;
 use crate::Error;
 
+/// Ends of edges that are numbered together, so that lookups overlap.
+const BATCH: usize = 1024;
+
 /// Files of a kind that are open at a time stay far below what systems allow.
 const N_PARTITIONS: usize = 64;
 
@@ -89,10 +92,20 @@ impl Names {
             memory,
         };
         let mut ends = self.of_end.read();
-        for _ in 0..self.n_ends {
-            let partition =
-                exact::<1>(&mut ends).map_err(|e| Error::io("read", self.of_end.path(), e));
-            take(merge.next(usize::from(partition?[0]))?)?;
+        let (mut partitions, mut own) = ([0; BATCH], Vec::with_capacity(BATCH));
+        let mut left = self.n_ends;
+        while left > 0 {
+            let partitions = &mut partitions[..left.min(BATCH as u64) as usize];
+            let read = ends.read_exact(partitions);
+            read.map_err(|e| Error::io("read", self.of_end.path(), e))?;
+            own.clear();
+            for &partition in &*partitions {
+                own.push(merge.own_number(partition)?);
+            }
+            for (&partition, &own) in partitions.iter().zip(&own) {
+                take(merge.number(partition, own)?)?;
+            }
+            left -= partitions.len() as u64;
         }
         Ok(merge.labels)
     }
@@ -108,13 +121,19 @@ struct Merge<R, L: Read, T: Read> {
 }
 
 impl<R: Read, L: Read, T: Read> Merge<R, L, T> {
-    /// The number of the next end of a partition.
-    fn next(&mut self, partition: usize) -> Result<u32, Error> {
-        let (numbers, texts) = &mut self.readers[partition];
-        let map = &mut self.maps[partition];
-        let failed = |e: io::Error| Error::io("read or write", self.labels.path(), e);
-        let own = u32::from_le_bytes(exact(numbers).map_err(failed)?) as usize;
+    /// The number within its partition of the next end of a partition.
+    fn own_number(&mut self, partition: u8) -> Result<u32, Error> {
+        let numbers = &mut self.readers[usize::from(partition)].0;
+        let own = exact(numbers).map_err(|e| Error::io("read", self.labels.path(), e))?;
+        Ok(u32::from_le_bytes(own))
+    }
+
+    /// The number of the node with this number of a partition.
+    fn number(&mut self, partition: u8, own: u32) -> Result<u32, Error> {
+        let (map, own) = (&mut self.maps[usize::from(partition)], own as usize);
         if own == map.len() {
+            let texts = &mut self.readers[usize::from(partition)].1;
+            let failed = |e: io::Error| Error::io("read or write", self.labels.path(), e);
             let n_nodes = self.labels.len();
             if 4 * n_nodes > self.memory || n_nodes >= u64::from(MAX_NODES) {
                 return Err(too_many(self.memory, n_nodes));

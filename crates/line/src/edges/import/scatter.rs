@@ -11,8 +11,15 @@ use super::super::Head;
 use super::super::build::oriented;
 use super::super::labels::LabelSpool;
 use super::resume_point::ParsedGraph;
+use super::sink::{BATCH, Edge};
 use super::{ImportStage, beside};
 use crate::Error;
+
+/// Bucket of an edge, and the rows of its ends in their parts.
+struct Placed {
+    bucket: usize,
+    rows: [u32; 2],
+}
 
 /// Counts, then writes the edges to their buckets; gives the bytes of the finished file.
 pub(super) fn scatter(
@@ -23,42 +30,54 @@ pub(super) fn scatter(
     buffer: usize,
 ) -> Result<u64, Error> {
     let (partition, directed, is_weighted) = (head.partition, head.is_directed, head.is_weighted);
-    let place = |number: u64, u: u32, v: u32| {
+    let place = |number: u64, edge: &Edge| {
         let (u, v) = match directed {
-            true => (u, v),
-            false => oriented(number, u, v),
+            true => (edge.u, edge.v),
+            false => oriented(number, edge.u, edge.v),
         };
         let (from, to) = (
             partition.place(ranks[u as usize]),
             partition.place(ranks[v as usize]),
         );
-        ((from.0 * partition.n_parts + to.0) as usize, from.1, to.1)
+        Placed {
+            bucket: (from.0 * partition.n_parts + to.0) as usize,
+            rows: [from.1, to.1],
+        }
     };
-    taken.sink.replay(
-        ImportStage::Counting,
-        partition.n_nodes,
-        |number, u, v, weight| {
-            let bucket = place(number, u, v).0;
-            head.counts[bucket] += 1;
-            head.weights[bucket] += f64::from(weight);
+    taken
+        .sink
+        .replay(ImportStage::Counting, partition.n_nodes, |first, edges| {
+            for (number, edge) in (first..).zip(edges) {
+                let bucket = place(number, edge).bucket;
+                head.counts[bucket] += 1;
+                head.weights[bucket] += f64::from(edge.weight);
+            }
             Ok(())
-        },
-    )?;
+        })?;
     head.sum_up();
     check_weights(head)?;
     let partial = beside(taken.sink.stem, "partial");
     let at = |e: io::Error| Error::io("write", &partial, e);
     let (file, scratch) = create(&partial).map_err(at)?;
     let mut buckets = Buckets::new(head, &file, buffer);
-    taken.sink.replay(
-        ImportStage::Dealing,
-        partition.n_nodes,
-        |number, u, v, weight| {
-            let (bucket, row, to) = place(number, u, v);
-            let weight = is_weighted.then_some(weight);
-            buckets.push(bucket, [row, to], weight).map_err(at)
-        },
-    )?;
+    let mut placed = Vec::with_capacity(BATCH);
+    taken
+        .sink
+        .replay(ImportStage::Dealing, partition.n_nodes, |first, edges| {
+            placed.clear();
+            placed.extend(
+                (first..)
+                    .zip(edges)
+                    .map(|(number, edge)| place(number, edge)),
+            );
+            for (placed, edge) in placed.iter().zip(edges) {
+                let weight = is_weighted.then_some(edge.weight);
+                buckets
+                    .push(placed.bucket, placed.rows, weight)
+                    .map_err(at)?;
+            }
+            Ok(())
+        })?;
     head.hashes = buckets.finish().map_err(at)?;
     taken.release(); // files that make room
     write_head(head, &taken.labels, &file).map_err(at)?;

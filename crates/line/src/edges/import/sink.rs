@@ -12,6 +12,19 @@ use super::{ImportOptions, ImportProgress, ImportStage, REPORT_EVERY, beside};
 use crate::Error;
 use crate::edges::labels::LabelSpool;
 
+/// Edges that are worked on together: lookups of nodes all over memory wait for one another where
+/// other work lies between them, and overlap in a loop that does nothing else.
+pub(super) const BATCH: usize = 1024;
+
+/// An edge by numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Edge {
+    pub(super) u: u32,
+    pub(super) v: u32,
+    /// 1 where weights do not count.
+    pub(super) weight: f32,
+}
+
 /// The edges as numbers on disk, and the degrees so far.
 pub(super) struct Sink<'s> {
     /// Beginning of the names of scratch files.
@@ -24,6 +37,8 @@ pub(super) struct Sink<'s> {
     /// The fingerprint that the edges must have, where an import that was killed has read them.
     pub(super) expected: Option<u64>,
     pub(super) degrees: Vec<f64>,
+    /// Edges without weights that are not in the degrees yet: [`Sink::count_degrees`].
+    uncounted: Vec<[u32; 2]>,
     names: Names,
     /// Of the edges by name, where weights count.
     weights: SpillFile,
@@ -46,6 +61,7 @@ impl<'s> Sink<'s> {
             n_edges: 0,
             expected: None,
             degrees: Vec::new(),
+            uncounted: Vec::with_capacity(BATCH),
             names: Names::new(stem, room),
             weights: SpillFile::new(beside(stem, "weights"), room),
             n_named: 0,
@@ -83,13 +99,13 @@ impl<'s> Sink<'s> {
             }
             self.degrees.resize(largest + 1, 0.0);
         }
-        for end in [u, v] {
-            let sum = &mut self.degrees[end as usize];
-            *sum += f64::from(weight);
-            if *sum > f64::from(f32::MAX) {
-                let message =
-                    format!("expected weights whose sum at a node is below 3.4e38, found {sum:e}");
-                return Err(refused(message));
+        if self.is_weighted {
+            self.add_weight(u, weight)?;
+            self.add_weight(v, weight)?;
+        } else {
+            self.uncounted.push([u, v]);
+            if self.uncounted.len() == BATCH {
+                self.count_degrees();
             }
         }
         self.n_edges += 1;
@@ -99,6 +115,26 @@ impl<'s> Sink<'s> {
         record[8..].copy_from_slice(&weight.to_le_bytes());
         let written = self.edges.write(&record[..self.record()]);
         written.map_err(|e| shardgraph_graph::Error::io("write", self.edges.path(), e))
+    }
+
+    /// Adds the edges without weights that came last to the degrees.
+    pub(super) fn count_degrees(&mut self) {
+        for &[u, v] in &self.uncounted {
+            self.degrees[u as usize] += 1.0;
+            self.degrees[v as usize] += 1.0;
+        }
+        self.uncounted.clear();
+    }
+
+    fn add_weight(&mut self, end: u32, weight: f32) -> Result<(), shardgraph_graph::Error> {
+        let sum = &mut self.degrees[end as usize];
+        *sum += f64::from(weight);
+        if *sum > f64::from(f32::MAX) {
+            let message =
+                format!("expected weights whose sum at a node is below 3.4e38, found {sum:e}");
+            return Err(refused(message));
+        }
+        Ok(())
     }
 
     /// Bytes of a spilled edge.
@@ -146,15 +182,18 @@ impl<'s> Sink<'s> {
                     .map_err(|e| Error::graph(format!("edge {n_done} of the list: {e}"))),
             }
         };
-        names.number(stem, memory, take)
+        let labels = names.number(stem, memory, take)?;
+        self.count_degrees();
+        Ok(labels)
     }
 
-    /// Gives every edge with its number to `take`; their ends are below `n_nodes`.
+    /// Gives all edges to `take`, up to [`BATCH`] at a time with the number of the first; their ends
+    /// are below `n_nodes`.
     pub(super) fn replay(
         &mut self,
         stage: ImportStage,
         n_nodes: u32,
-        mut take: impl FnMut(u64, u32, u32, f32) -> Result<(), Error>,
+        mut take: impl FnMut(u64, &[Edge]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let edges = std::mem::replace(
             &mut self.edges,
@@ -163,22 +202,28 @@ impl<'s> Sink<'s> {
         let at = |e: io::Error| Error::io("read", edges.path(), e);
         let damaged = || Error::file(edges.path(), "damaged: import the graph again");
         let len = self.record();
-        let mut record = [0; 12];
-        record[8..].copy_from_slice(&1.0f32.to_le_bytes());
+        let (mut bytes, mut batch) = (vec![0; BATCH * len], Vec::with_capacity(BATCH));
         let mut input = edges.read();
         let mut fingerprint = Hasher::new();
-        for number in 0..self.n_edges {
-            input.read_exact(&mut record[..len]).map_err(at)?;
+        let mut number = 0;
+        while number < self.n_edges {
+            let n = (self.n_edges - number).min(BATCH as u64);
+            let bytes = &mut bytes[..n as usize * len];
+            input.read_exact(bytes).map_err(at)?;
             if self.expected.is_some() {
-                fingerprint.update(&record[..len]);
+                fingerprint.update(bytes);
             }
-            let word = |i: usize| [record[i], record[i + 1], record[i + 2], record[i + 3]];
-            let (u, v) = (u32::from_le_bytes(word(0)), u32::from_le_bytes(word(4)));
-            if u.max(v) >= n_nodes {
+            batch.clear();
+            batch.extend(bytes.chunks_exact(len).map(edge_of));
+            if batch
+                .iter()
+                .any(|edge: &Edge| edge.u.max(edge.v) >= n_nodes)
+            {
                 return Err(damaged());
             }
-            take(number, u, v, f32::from_le_bytes(word(8)))?;
-            self.report(stage, number + 1, Some(self.n_edges));
+            take(number, &batch)?;
+            number += n;
+            self.report(stage, number, Some(self.n_edges));
         }
         if self
             .expected
@@ -189,6 +234,19 @@ impl<'s> Sink<'s> {
         drop(input);
         self.edges = edges;
         Ok(())
+    }
+}
+
+/// The edge of a record, with or without a weight.
+fn edge_of(record: &[u8]) -> Edge {
+    let word = |i: usize| [record[i], record[i + 1], record[i + 2], record[i + 3]];
+    Edge {
+        u: u32::from_le_bytes(word(0)),
+        v: u32::from_le_bytes(word(4)),
+        weight: match record.len() {
+            12 => f32::from_le_bytes(word(8)),
+            _ => 1.0,
+        },
     }
 }
 

@@ -5,7 +5,8 @@ use shardgraph_metrics::{Logistic, auc};
 use shardgraph_random::KeyedRng;
 
 use super::pairs::{degree_matched_pairs, uniform_pairs};
-use super::{Auc, Split};
+use super::{Auc, Operators, Split};
+use crate::train::WorkerPool;
 use crate::{Embedding, Error};
 
 /// Edges that are known, edges that are held out, and pairs without an edge for each.
@@ -16,6 +17,7 @@ pub(crate) struct Judge<'s> {
     degree_matched: Others,
     /// Weight of the squares in the regression.
     l2: f64,
+    pool: WorkerPool,
 }
 
 /// Pairs without an edge.
@@ -49,7 +51,16 @@ impl<'s> Judge<'s> {
             uniform: cut(uniform_pairs(graph, n, stream)?),
             degree_matched: cut(degree_matched_pairs(graph, n, stream)?),
             l2,
+            pool: WorkerPool { n_threads: 1 },
         })
+    }
+
+    /// The same, with threads for its two regressions; they change no bit.
+    pub(crate) fn with_threads(self, n_threads: usize) -> Judge<'s> {
+        Judge {
+            pool: WorkerPool { n_threads },
+            ..self
+        }
     }
 
     /// AUC of a score that needs no fit.
@@ -61,15 +72,48 @@ impl<'s> Judge<'s> {
     }
 
     /// AUC of a logistic regression over the products of the columns of two rows.
-    pub(crate) fn embedding(&self, rows: &Embedding) -> Auc {
-        let of = |others: &Others| {
-            let fitted = fit(rows, self.to_fit, &others.to_fit, self.l2);
-            self.against(others, &|u, v| fitted.score(&hadamard(rows, u, v)))
+    ///
+    /// # Errors
+    /// What starting a thread fails with.
+    pub(crate) fn embedding(&self, rows: &Embedding) -> Result<Auc, Error> {
+        self.by_regression(rows, |a, b| a * b)
+    }
+
+    /// AUC of other scores of the same rows.
+    ///
+    /// # Errors
+    /// As [`Judge::embedding`].
+    ///
+    /// # Source
+    /// The weighted L2 operator of Grover and Leskovec, "node2vec" (2016), table 1.
+    pub(crate) fn operators(&self, rows: &Embedding) -> Result<Operators, Error> {
+        let dot = |u: u32, v: u32| -> f64 {
+            let pairs = rows.row(u).iter().zip(rows.row(v));
+            pairs.map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
         };
-        Auc {
-            uniform: of(&self.uniform),
-            degree_matched: of(&self.degree_matched),
-        }
+        let cosine = |u: u32, v: u32| match dot(u, u) * dot(v, v) {
+            squares if squares > 0.0 => dot(u, v) / squares.sqrt(),
+            _ => 0.0,
+        };
+        Ok(Operators {
+            dot: self.score(&dot),
+            cosine: self.score(&cosine),
+            weighted_l2: self.by_regression(rows, |a, b| (a - b) * (a - b))?,
+        })
+    }
+
+    /// AUC of a logistic regression over columns that an operator makes of those of two rows.
+    fn by_regression(&self, rows: &Embedding, operator: Operator) -> Result<Auc, Error> {
+        let of = |others: &Others| {
+            let fitted = fit(rows, operator, [self.to_fit, &others.to_fit], self.l2);
+            let score = |u, v| fitted.score(&features(rows, operator, [u, v]));
+            Ok(self.against(others, &score))
+        };
+        let aucs = self.pool.map(&[&self.uniform, &self.degree_matched], of)?;
+        Ok(Auc {
+            uniform: aucs[0],
+            degree_matched: aucs[1],
+        })
     }
 
     fn against(&self, others: &Others, score: &dyn Fn(u32, u32) -> f64) -> f64 {
@@ -80,15 +124,24 @@ impl<'s> Judge<'s> {
     }
 }
 
-/// The products of the columns of two rows: the features of a pair.
-fn hadamard(embedding: &Embedding, u: u32, v: u32) -> Vec<f32> {
-    let columns = embedding.row(u).iter().zip(embedding.row(v));
-    columns.map(|(a, b)| a * b).collect()
+/// Makes a column of a pair from those of two rows.
+type Operator = fn(f32, f32) -> f32;
+
+/// The columns of a pair.
+fn features(embedding: &Embedding, operator: Operator, pair: [u32; 2]) -> Vec<f32> {
+    let [u, v] = pair.map(|node| embedding.row(node));
+    u.iter().zip(v).map(|(&a, &b)| operator(a, b)).collect()
 }
 
-fn fit(embedding: &Embedding, edges: &[(u32, u32)], others: &[(u32, u32)], l2: f64) -> Logistic {
+fn fit(
+    embedding: &Embedding,
+    operator: Operator,
+    [edges, others]: [&[(u32, u32)]; 2],
+    l2: f64,
+) -> Logistic {
     let all = edges.iter().chain(others);
-    let features: Vec<f32> = all.flat_map(|&(u, v)| hadamard(embedding, u, v)).collect();
+    let columns = |&(u, v): &(u32, u32)| features(embedding, operator, [u, v]);
+    let features: Vec<f32> = all.flat_map(columns).collect();
     let labels: Vec<bool> = (0..edges.len() + others.len())
         .map(|at| at < edges.len())
         .collect();

@@ -24,6 +24,8 @@ pub(super) struct Chunk {
     /// Gradients, in the shapes of the rows.
     of_sources: Buffer,
     of_candidates: Buffer,
+    /// Of all edges, summed.
+    loss: f64,
 }
 
 impl Chunk {
@@ -40,6 +42,7 @@ impl Chunk {
             scores: empty(),
             of_sources: empty(),
             of_candidates: empty(),
+            loss: 0.0,
         }
     }
 
@@ -64,6 +67,11 @@ impl Chunk {
             Some(idx) => (&self.of_candidates, idx),
         };
         Ok(&rows.on_host(OP)?[idx * self.dim..][..self.dim])
+    }
+
+    /// The sum of the edges' losses at the last [`Chunk::gradients`].
+    pub(super) fn loss(&self) -> f64 {
+        self.loss
     }
 
     /// The gradients of the sum of `-ln softmax(source . candidate)` of the true targets.
@@ -91,7 +99,7 @@ impl Chunk {
         let by_candidates = shape(n, dim, n_candidates, false, true);
         let (sources, candidates) = (&self.sources, &self.candidates);
         matmul(device, by_candidates, sources, candidates, &mut self.scores)?;
-        slopes(self.scores.on_host_mut(OP)?, &self.nodes[n..]);
+        self.loss = slopes(self.scores.on_host_mut(OP)?, &self.nodes[n..]);
         let of_sources = shape(n, n_candidates, dim, false, false);
         let scores = &self.scores;
         matmul(device, of_sources, scores, candidates, &mut self.of_sources)?;
@@ -103,7 +111,9 @@ impl Chunk {
 }
 
 /// Turns each edge's scores into the slopes of its loss: the softmax, less one for its target.
-fn slopes(scores: &mut [f32], candidates: &[u32]) {
+/// Gives the sum of the losses.
+fn slopes(scores: &mut [f32], candidates: &[u32]) -> f64 {
+    let mut loss = 0.0;
     for (edge, scores) in scores.chunks_exact_mut(candidates.len()).enumerate() {
         let target = candidates[edge];
         for (idx, (score, &candidate)) in scores.iter_mut().zip(candidates).enumerate() {
@@ -112,15 +122,17 @@ fn slopes(scores: &mut [f32], candidates: &[u32]) {
             }
         }
         let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0;
+        let (mut sum, of_target) = (0.0, scores[edge] - largest);
         for score in &mut *scores {
             *score = (*score - largest).exp();
             sum += *score;
         }
+        loss += f64::from(sum.ln() - of_target);
         let factor = 1.0 / sum;
         scores.iter_mut().for_each(|score| *score *= factor);
         scores[edge] -= 1.0;
     }
+    loss
 }
 
 fn gather(rows: &[f32], nodes: &[u32], to: &mut [f32]) {

@@ -6,9 +6,11 @@ use shardgraph_graph::Graph;
 use shardgraph_random::KeyedRng;
 
 use super::naive::Naive;
-use super::{CHUNKS, GradientOf, Trainer, arrange, pieces};
+use super::{CHUNKS, GradientOf, SoftmaxTraining, Trainer, arrange, pieces};
 use crate::train::tests::two_communities;
-use crate::{Config, DiskOptions, DiskRun, Error, Mode, Precision, Store, train, train_on_disk};
+use crate::{
+    Config, DiskOptions, DiskRun, Error, Mode, Precision, Progress, Store, train, train_on_disk,
+};
 
 fn random_edges(n_nodes: u32, n_edges: usize, seed: u64) -> Vec<[u32; 2]> {
     let mut rng = KeyedRng::new(seed, "softmax test", 0);
@@ -80,8 +82,13 @@ proptest! {
                 (edges.to_vec(), negatives)
             };
             let chunks: Vec<_> = step.chunks(1 << chunk_edges).map(with_negatives).collect();
+            let of_chunk = |(edges, negatives): &(Vec<[u32; 2]>, Vec<u32>)| {
+                Naive::loss(&naive.rows, edges, negatives)
+            };
+            let expected: f64 = chunks.iter().map(of_chunk).sum();
             naive.step(&chunks, f64::from(config.first_rate()));
-            trainer.step(step).unwrap();
+            let loss = trainer.step(step).unwrap();
+            prop_assert!((loss - expected).abs() < 1e-3 * (1.0 + expected), "{} {}", loss, expected);
             for (found, expected) in to_f64(&trainer.rows, dim).iter().flatten()
                 .zip(naive.rows.iter().flatten())
             {
@@ -112,6 +119,25 @@ proptest! {
         }
         prop_assert_eq!(found, nodes);
     }
+}
+
+/// Epochs in two calls have the bits of the same epochs in one, and each is reported.
+#[test]
+fn a_training_that_goes_on_is_a_longer_one() {
+    let graph = two_communities(60, 1).graph().unwrap();
+    let config = small();
+    let after = |calls: &[u32]| {
+        let (mut training, mut losses) = (SoftmaxTraining::new(&graph, &config, None), Vec::new());
+        for &epochs in calls {
+            let mut keep = |now: Progress| losses.extend(now.pass.and_then(|pass| pass.loss));
+            training.train_to(epochs, &mut keep).unwrap();
+        }
+        (training.rows().to_vec(), losses, training.n_samples())
+    };
+    let (rows, losses, n_samples) = after(&[5]);
+    assert_eq!(after(&[2, 3, 5]), (rows, losses.clone(), n_samples));
+    assert_eq!((losses.len(), n_samples), (5, 5 * graph.n_edges()));
+    assert!(losses[4] < losses[0] - 0.1, "{losses:?}");
 }
 
 fn small() -> Config {

@@ -41,6 +41,7 @@ fn a_warm_start_has_the_rows_of_its_labels() {
         let options = TrainOptions {
             init: Some(&earlier),
             contexts: false,
+            ..TrainOptions::default()
         };
         let trained = |options| {
             let device = Device::host();
@@ -73,6 +74,7 @@ fn warm_starts_that_do_not_fit_are_refused() {
         let options = TrainOptions {
             init: Some(&earlier),
             contexts,
+            ..TrainOptions::default()
         };
         let trained = train_with(&store, config, options, &Device::host(), &mut |_| {});
         trained.unwrap_err().to_string()
@@ -109,6 +111,7 @@ fn contexts_tell_the_direction_of_edges() {
     let options = TrainOptions {
         init: None,
         contexts: true,
+        ..TrainOptions::default()
     };
     let trained = train_with(&store, &config, options, &Device::host(), &mut |_| {}).unwrap();
     let contexts = trained.contexts.unwrap();

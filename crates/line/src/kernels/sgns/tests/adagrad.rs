@@ -143,7 +143,7 @@ fn adagrad_gives_each_row_the_rate_of_its_past() {
             context: &mut alone.of_context,
         };
         trainer
-            .step_adagrad(&given.samples(&case), case.rate, tables, squares)
+            .step_adagrad(&given.samples(&case), case.rate, tables, squares, None)
             .unwrap();
         let errors = alone.worst(&Naive::run(&case));
         let is_near = errors.iter().all(|e| *e < 2e-5);
@@ -214,7 +214,7 @@ fn squares_that_do_not_fit_and_batches_with_adagrad_are_refused() {
             vertex: &mut all.of_vertex,
             context: &mut all.of_context,
         };
-        let step = trainer.step_adagrad(&given.samples(&case), 0.1, tables, squares);
+        let step = trainer.step_adagrad(&given.samples(&case), 0.1, tables, squares, None);
         step.map_err(|e| e.to_string())
     };
     assert_eq!(refused(Mode::Hogwild, 9), Ok(()));
