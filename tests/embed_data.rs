@@ -357,3 +357,61 @@ fn bad_classes_and_pictures_are_named() {
     let message = run("embed eval karate --weighted", &[]).error(2);
     assert!(message.contains("without weights"), "{message}");
 }
+
+/// A run's folder has a line for each trial and for each pass of the training, which `report` draws.
+#[test]
+fn a_run_leaves_its_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (rows, picture, page) = (path("rows.npy"), path("curve.svg"), path("page.html"));
+    let lines = |run: &Path| -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let chosen = path("chosen");
+    let words = "embed sbm:300:6:0.3:0.01 --dim 8 --epochs 10 --run {} --out {} --format json";
+    let answer = run(words, &[&chosen, &rows]).json();
+    let trials = answer["selection"]["trials"].as_array().unwrap();
+    let found = lines(&chosen);
+    for (trial, line) in trials.iter().zip(&found) {
+        assert_eq!(
+            (&line["stage"], &line["auc_uniform"]),
+            (&"trial".into(), &trial["auc"]["uniform"])
+        );
+    }
+    assert!(
+        found[trials.len()..]
+            .iter()
+            .all(|line| line["stage"] == "training")
+    );
+    let fixed = path("fixed");
+    let words = "embed karate --preset line --dim 8 --epochs 6 --run {} --svg {} --out {}";
+    run(words, &[&fixed, &picture, &rows]).ok();
+    let found = lines(&fixed);
+    assert_eq!(found.len(), 12, "two orders of six epochs");
+    for (number, line) in found.iter().enumerate() {
+        assert_eq!(
+            (&line["step"], &line["epoch"]),
+            (&(number + 1).into(), &(number % 6 + 1).into())
+        );
+        assert!(
+            line["loss"].as_f64().unwrap() > 0.0 && line["row_norm"].is_number(),
+            "{line}"
+        );
+    }
+    let svg = fs::read_to_string(&picture).unwrap();
+    assert!(
+        svg.contains("loss before updates") && svg.contains("order 1"),
+        "{svg}"
+    );
+    run("report {} --out {}", &[&fixed, &page]).ok();
+    assert!(fs::read_to_string(&page).unwrap().contains("row_norm"));
+    let message = run(
+        "embed karate --run {} --work {} --out {}",
+        &[&fixed, &chosen, &rows],
+    )
+    .error(2);
+    assert!(message.contains("cannot be used with"), "{message}");
+}

@@ -7,6 +7,7 @@ mod import;
 mod near;
 mod picture;
 mod run_metrics;
+mod selection;
 mod settings;
 mod train;
 

@@ -15,8 +15,8 @@ use shardgraph_line::nodes::Classes;
 use shardgraph_line::{Config, Embedding, Line, NodeLabels, Selection, Store, train};
 
 use super::classify::{ClassFlags, ClassScores};
+use super::selection::write_selection;
 use super::settings::SettingsArgs;
-use super::train::write_selection;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
