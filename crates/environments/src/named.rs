@@ -135,7 +135,7 @@ pub const ENVIRONMENTS: [NamedEnvironment; 19] = [
     NamedEnvironment {
         name: "taxi",
         about: "Drive a passenger to a place (Gymnasium's Taxi-v4)",
-        options: "",
+        options: "masked = true",
     },
     NamedEnvironment {
         name: "vertex-cover",
@@ -204,7 +204,7 @@ pub fn named_environment(
         }
         "seaquest" => making.game::<Seaquest>(),
         "space-invaders" => making.game::<SpaceInvaders>(),
-        "taxi" => making.plain(Taxi, Some(200)),
+        "taxi" => making.vector(making.options::<Taxi>()?, Some(200)),
         "vertex-cover" => making.graph_problem(&MINIMUM_VERTEX_COVER),
         _ => Err(unknown(name)),
     }

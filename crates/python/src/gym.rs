@@ -1,20 +1,22 @@
-//! Vectors of the environments that come with the program, by name, and the cart with a pole as Gymnasium begins it.
+//! Vectors of environments, by name or of a graph problem, and the cart with a pole as Gymnasium begins it.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
+use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use shardgraph_environments::{
-    Actions, Autoreset, CartPole, ENVIRONMENTS, Environment as _, Error, VectorEnvironment,
-    named_environment,
+    Actions, Autoreset, CartPole, ENVIRONMENTS, Environment as _, Error, FunctionalVector,
+    GraphEnvironment, GraphSource, GraphState, InvalidActions, Threads, VectorEnvironment,
+    named_environment, problem_by_name,
 };
 
 use crate::errors::{IntoPyErr, Wrong};
+use crate::graph::NativeGraph;
 use crate::job::detached;
 
 /// Rewards, and which episodes ended or were cut, an element for each environment.
-pub(crate) type StepFlags<'py> = (
+type StepFlags<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<bool>>,
     Bound<'py, PyArray1<bool>>,
@@ -32,7 +34,7 @@ type StepArrays<'py> = (
 ///
 /// # Errors
 /// ValueError that names all three.
-pub(crate) fn autoreset_of(py: Python<'_>, name: &str) -> PyResult<Autoreset> {
+fn autoreset_of(py: Python<'_>, name: &str) -> PyResult<Autoreset> {
     match name {
         "next-step" => Ok(Autoreset::NextStep),
         "same-step" => Ok(Autoreset::SameStep),
@@ -48,7 +50,7 @@ pub(crate) fn autoreset_of(py: Python<'_>, name: &str) -> PyResult<Autoreset> {
 ///
 /// # Errors
 /// ValueError for a number below 0 or beyond 32 bits.
-pub(crate) fn numbers(py: Python<'_>, actions: &[i64], out: &mut Vec<u32>) -> PyResult<()> {
+fn numbers(py: Python<'_>, actions: &[i64], out: &mut Vec<u32>) -> PyResult<()> {
     out.clear();
     for (idx, &action) in actions.iter().enumerate() {
         let number = u32::try_from(action);
@@ -63,14 +65,14 @@ pub(crate) fn numbers(py: Python<'_>, actions: &[i64], out: &mut Vec<u32>) -> Py
 }
 
 /// Arrays of a step, which are the same at each step.
-pub(crate) struct StepBuffers {
+struct StepBuffers {
     rewards: Py<PyArray1<f64>>,
     terminated: Py<PyArray1<bool>>,
     truncated: Py<PyArray1<bool>>,
 }
 
 impl StepBuffers {
-    pub(crate) fn new(py: Python<'_>, n_environments: usize) -> StepBuffers {
+    fn new(py: Python<'_>, n_environments: usize) -> StepBuffers {
         StepBuffers {
             rewards: PyArray1::zeros(py, n_environments, false).unbind(),
             terminated: PyArray1::zeros(py, n_environments, false).unbind(),
@@ -78,7 +80,7 @@ impl StepBuffers {
         }
     }
 
-    pub(crate) fn fill<'py>(
+    fn fill<'py>(
         &self,
         py: Python<'py>,
         rewards: &[f32],
@@ -112,10 +114,25 @@ pub(crate) fn environments() -> Vec<(&'static str, &'static str, &'static str)> 
         .collect()
 }
 
-/// Copies of a named environment; the arrays of a step are the same at each step.
+/// Environments whose type is known where their state is asked for.
+enum Vector {
+    Named(Box<dyn VectorEnvironment>),
+    Graphs(Box<FunctionalVector<GraphEnvironment>>),
+}
+
+impl Vector {
+    fn get(&mut self) -> &mut dyn VectorEnvironment {
+        match self {
+            Vector::Named(vector) => vector.as_mut(),
+            Vector::Graphs(vector) => vector.as_mut(),
+        }
+    }
+}
+
+/// Copies of an environment; the arrays of a step are the same at each step.
 #[pyclass(module = "shardgraph._shardgraph")]
 pub(crate) struct NativeVector {
-    vector: Mutex<Box<dyn VectorEnvironment>>,
+    vector: Mutex<Vector>,
     actions: Vec<u32>,
     observations: Py<PyArray2<f32>>,
     mask: Option<Py<PyArray2<bool>>>,
@@ -124,8 +141,9 @@ pub(crate) struct NativeVector {
 
 #[pymethods]
 impl NativeVector {
-    #[new]
-    fn new(
+    /// Copies of an environment of a name, with its options as JSON.
+    #[staticmethod]
+    fn named(
         py: Python<'_>,
         name: &str,
         options: &str,
@@ -135,22 +153,43 @@ impl NativeVector {
         let options = serde_json::from_str(options)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let autoreset = autoreset_of(py, autoreset)?;
-        let made = named_environment(name, &options, n_environments, autoreset);
-        let vector = made.map_err(|error| error.into_py(py))?;
-        let columns = |n_numbers: usize| [n_environments, n_numbers / n_environments];
-        let mask = vector.action_mask().map(|mask| columns(mask.len()));
-        Ok(NativeVector {
-            actions: Vec::new(),
-            observations: PyArray2::zeros(py, columns(vector.observations().len()), false).unbind(),
-            mask: mask.map(|shape| PyArray2::zeros(py, shape, false).unbind()),
-            buffers: StepBuffers::new(py, n_environments),
-            vector: Mutex::new(vector),
-        })
+        let vector = detached(py, || {
+            named_environment(name, &options, n_environments, autoreset)
+        })?;
+        Ok(NativeVector::of(py, Vector::Named(vector)))
+    }
+
+    /// Episodes of a graph problem on one graph, or each on its own graph of a generator. An action that is no candidate changes
+    /// nothing, and episodes are truncated after two steps for each node.
+    #[staticmethod]
+    fn of_graphs(
+        py: Python<'_>,
+        problem: &str,
+        graphs: &Bound<'_, PyAny>,
+        n_environments: usize,
+        autoreset: &str,
+    ) -> PyResult<NativeVector> {
+        let problem = problem_by_name(problem).map_err(|error| error.into_py(py))?;
+        let graphs = source_of(py, graphs)?;
+        let autoreset = autoreset_of(py, autoreset)?;
+        let vector = detached(py, || {
+            let environment = GraphEnvironment::new(problem, graphs, InvalidActions::Ignored)?;
+            let step_limit = Some(2 * environment.n_nodes());
+            FunctionalVector::new(environment, n_environments, autoreset, step_limit)
+        })?;
+        Ok(NativeVector::of(py, Vector::Graphs(Box::new(vector))))
+    }
+
+    /// Lets threads share the steps; their number changes no bit.
+    fn set_threads(&mut self, py: Python<'_>, n_threads: usize) -> PyResult<()> {
+        let threads = Threads::new(n_threads).map_err(|error| error.into_py(py))?;
+        inner(&mut self.vector).get().set_threads(&threads);
+        Ok(())
     }
 
     /// The spaces of an observation and of an action, as JSON.
     fn spaces(&mut self) -> PyResult<(String, String)> {
-        let vector = inner(&mut self.vector);
+        let vector = inner(&mut self.vector).get();
         let json = |space| {
             let text = serde_json::to_string(&space);
             text.map_err(|error| PyValueError::new_err(error.to_string()))
@@ -163,7 +202,7 @@ impl NativeVector {
 
     /// Begins an episode everywhere; the observations.
     fn reset<'py>(&mut self, py: Python<'py>, seed: u64) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let vector = inner(&mut self.vector);
+        let vector = inner(&mut self.vector).get();
         detached(py, || {
             vector.reset(seed);
             Ok::<_, Wrong>(())
@@ -177,7 +216,7 @@ impl NativeVector {
         py: Python<'py>,
         marks: PyReadonlyArray1<'py, bool>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let (vector, marks) = (inner(&mut self.vector), marks.as_slice()?);
+        let (vector, marks) = (inner(&mut self.vector).get(), marks.as_slice()?);
         detached(py, || vector.reset_where(marks))?;
         self.shown(py)
     }
@@ -189,7 +228,7 @@ impl NativeVector {
         actions: PyReadonlyArray1<'py, i64>,
     ) -> PyResult<StepArrays<'py>> {
         numbers(py, actions.as_slice()?, &mut self.actions)?;
-        let (vector, actions) = (inner(&mut self.vector), self.actions.as_slice());
+        let (vector, actions) = (inner(&mut self.vector).get(), self.actions.as_slice());
         detached(py, || vector.step(Actions::Discrete(actions)).map(|_| ()))?;
         self.stepped(py)
     }
@@ -200,7 +239,7 @@ impl NativeVector {
         py: Python<'py>,
         actions: PyReadonlyArray1<'py, f32>,
     ) -> PyResult<StepArrays<'py>> {
-        let (vector, actions) = (inner(&mut self.vector), actions.as_slice()?);
+        let (vector, actions) = (inner(&mut self.vector).get(), actions.as_slice()?);
         detached(py, || vector.step(Actions::Continuous(actions)).map(|_| ()))?;
         self.stepped(py)
     }
@@ -214,7 +253,7 @@ impl NativeVector {
             return Ok(None);
         };
         let array = array.bind(py).clone();
-        if let Some(mask) = inner(&mut self.vector).action_mask() {
+        if let Some(mask) = inner(&mut self.vector).get().action_mask() {
             array.readwrite().as_slice_mut()?.copy_from_slice(mask);
         }
         Ok(Some(array))
@@ -226,13 +265,36 @@ impl NativeVector {
         py: Python<'py>,
         index: usize,
     ) -> Option<Bound<'py, PyArray1<f32>>> {
-        let row = inner(&mut self.vector).final_observation(index)?;
+        let vector = inner(&mut self.vector).get();
+        let row = (index < vector.n_environments()).then(|| vector.final_observation(index))??;
         Some(PyArray1::from_slice(py, row))
+    }
+
+    /// The graph of an environment's episode (graph problems only).
+    fn graph(&mut self, index: usize) -> PyResult<NativeGraph> {
+        let residual = self.state(index)?.episode().state().residual();
+        Ok(NativeGraph::of(Arc::clone(residual.graph())))
+    }
+
+    /// The picked nodes of an environment's episode, in order (graph problems only).
+    fn picks<'py>(&mut self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let picks = self.state(index)?.episode().picks();
+        let picks: Vec<i64> = picks.iter().map(|&node| i64::from(node)).collect();
+        Ok(picks.into_pyarray(py))
     }
 }
 
+/// A graph, or the generator, the built-in graph or the file of a text.
+fn source_of(py: Python<'_>, graphs: &Bound<'_, PyAny>) -> PyResult<GraphSource> {
+    if let Ok(graph) = graphs.cast::<NativeGraph>() {
+        return Ok(GraphSource::Fixed(Arc::clone(&graph.get().graph)));
+    }
+    let text: String = graphs.extract()?;
+    detached(py, || text.parse())
+}
+
 /// The environments, of which the caller has the only borrow.
-fn inner(vector: &mut Mutex<Box<dyn VectorEnvironment>>) -> &mut Box<dyn VectorEnvironment> {
+fn inner(vector: &mut Mutex<Vector>) -> &mut Vector {
     match vector.get_mut() {
         Ok(vector) => vector,
         Err(poisoned) => poisoned.into_inner(),
@@ -240,17 +302,45 @@ fn inner(vector: &mut Mutex<Box<dyn VectorEnvironment>>) -> &mut Box<dyn VectorE
 }
 
 impl NativeVector {
+    fn of(py: Python<'_>, mut vector: Vector) -> NativeVector {
+        let environments = vector.get();
+        let n = environments.n_environments();
+        let mask = environments.action_mask().map(|mask| mask.len() / n);
+        let n_features = environments.observations().len() / n;
+        NativeVector {
+            actions: Vec::new(),
+            observations: PyArray2::zeros(py, [n, n_features], false).unbind(),
+            mask: mask.map(|n_columns| PyArray2::zeros(py, [n, n_columns], false).unbind()),
+            buffers: StepBuffers::new(py, n),
+            vector: Mutex::new(vector),
+        }
+    }
+
+    fn state(&mut self, index: usize) -> PyResult<&GraphState> {
+        let vector = match inner(&mut self.vector) {
+            Vector::Named(_) => return Err(PyTypeError::new_err("environments without graphs")),
+            Vector::Graphs(vector) => vector,
+        };
+        let n = vector.n_environments();
+        if index >= n {
+            return Err(PyIndexError::new_err(format!(
+                "no environment {index} of {n}"
+            )));
+        }
+        Ok(vector.state(index))
+    }
+
     fn shown<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let observations = self.observations.bind(py);
         let mut out = observations.readwrite();
         out.as_slice_mut()?
-            .copy_from_slice(inner(&mut self.vector).observations());
+            .copy_from_slice(inner(&mut self.vector).get().observations());
         Ok(observations.clone())
     }
 
     fn stepped<'py>(&mut self, py: Python<'py>) -> PyResult<StepArrays<'py>> {
         let observations = self.shown(py)?;
-        let step = inner(&mut self.vector).last_step();
+        let step = inner(&mut self.vector).get().last_step();
         let flags = (step.terminated.as_slice(), step.truncated.as_slice());
         let (rewards, terminated, truncated) = self.buffers.fill(py, &step.rewards, flags)?;
         Ok((observations, rewards, terminated, truncated))

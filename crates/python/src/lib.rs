@@ -6,7 +6,7 @@
 mod agents;
 mod brkga;
 mod command;
-mod episodes;
+mod components;
 mod errors;
 mod graph;
 mod gym;
@@ -37,10 +37,10 @@ fn _shardgraph(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<gym::NativeVector>()?;
     module.add_class::<gym::NativeCartPole>()?;
     module.add_function(wrap_pyfunction!(gym::environments, module)?)?;
-    module.add_class::<episodes::NativeEpisodes>()?;
     module.add_class::<agents::NativeAgent>()?;
     module.add_function(wrap_pyfunction!(agents::train_agent, module)?)?;
     module.add_function(wrap_pyfunction!(agents::agent_settings, module)?)?;
+    module.add_class::<components::NativeNetwork>()?;
     module.add_class::<replay::NativeReplay>()?;
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;

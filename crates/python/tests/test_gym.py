@@ -13,7 +13,7 @@ GRAPHS = [f"shardgraph/{name}-v0" for name in shardgraph.gym._PROBLEMS]
 NAMED = [f"shardgraph/{name}" for name in shardgraph.gym._NAMED.values()]
 IDS = [*GRAPHS, *NAMED, "shardgraph/CartPole-v1"]
 # What another package calls the same.
-THEIRS = ["Acrobot-v1", "CliffWalking-v1", "FrozenLake-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"]
+THEIRS = ["Acrobot-v1", "CliffWalking-v1", "FrozenLake-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Taxi-v4"]
 
 
 def vector_of(name, n, **options):
@@ -87,7 +87,7 @@ def test_a_vector_is_its_environments_one_by_one(name):
     observations, _ = vector.reset(seed=7)
     assert vector.observation_space.contains(observations)
     # Environment 0 of the vector has the key of a single one, but for the cart, whose starts are Gymnasium's.
-    single = vector_of(name, 1)
+    single = vector_of(name, 1, threads=2)
     alone, _ = single.reset(seed=7)
     vector.action_space.seed(3)
     for step in range(300):
@@ -152,3 +152,50 @@ def test_wrong_actions_and_options_are_refused_in_a_sentence():
         with pytest.raises(ValueError, match=words):
             vector_of(name, 2, **options)
     assert vector_of("shardgraph/FrozenLake-v1", 2, side=8).single_observation_space.n == 64
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "VertexCover-v0", "Breakout-v1", "Pendulum-v1"])
+def test_threads_change_no_bit(name):
+    vectors = [vector_of(f"shardgraph/{name}", 700, threads=threads, autoreset_mode="SameStep") for threads in (1, 2)]
+    seen = [vector.reset(seed=5)[0] for vector in vectors]
+    vectors[0].action_space.seed(3)
+    for _ in range(60):
+        assert all(np.array_equal(a, b) for a, b in zip(arrays(seen[0]), arrays(seen[1]), strict=True))
+        actions = vectors[0].action_space.sample()
+        (first, *one, _), (second, *two, _) = (vector.step(actions) for vector in vectors)
+        assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+        seen = [first, second]
+    with pytest.raises(ValueError, match="at least 1"):
+        vector_of(f"shardgraph/{name}", 2, threads=0)
+
+
+def test_a_graph_of_ones_own_is_the_one_that_is_played():
+    graph = shardgraph.Graph.from_edges([0, 1, 2], [1, 2, 3])
+    env = gymnasium.make("shardgraph/VertexCover-v0", graphs=graph).unwrapped
+    observation, info = env.reset(seed=1)
+    assert env.graph is graph and info["action_mask"].tolist() == [1, 1, 1, 1]
+    observation, reward, done, _, info = env.step(1)
+    assert reward == -1 and not done and info["action_mask"].tolist() == [0, 0, 1, 1]
+    assert observation["adjacency"].sum() == 2 and observation["in_answer"].tolist() == [0, 1, 0, 0]
+    again, reward, _, _, _ = env.step(1)
+    assert reward == 0 and np.array_equal(again["adjacency"], observation["adjacency"])
+    assert env.step(2)[2] and env.answer == [1, 2]
+    cut = gymnasium.make("shardgraph/Cut-v0", graphs=shardgraph.Graph.from_edges([0, 1], [1, 2], weights=[1.0, -2.0])).unwrapped
+    assert cut.reset(seed=1)[0]["adjacency"].min() < 0 and cut.observation_space.contains(cut.reset()[0])
+    with pytest.raises(ValueError, match="weights"):
+        gymnasium.make("shardgraph/VertexCover-v0", graphs=cut.graph)
+
+
+def test_the_taxi_masks_what_has_no_effect_where_it_is_asked_to():
+    free, masked = (gymnasium.make("shardgraph/Taxi-v4", **options).unwrapped for options in ({}, {"masked": True}))
+    (state, info), (same, shown) = free.reset(seed=4), masked.reset(seed=4)
+    assert state == same and info == {} and shown["action_mask"].shape == (6,) and shown["action_mask"].dtype == np.int8
+    for action in range(6):
+        env = gymnasium.make("shardgraph/Taxi-v4", masked=True).unwrapped
+        env.reset(seed=4)
+        if shown["action_mask"][action]:
+            env.step(action)
+            continue
+        with pytest.raises(ValueError, match="mask"):
+            env.step(action)
+        assert free.step(action)[:2] in ((state, -1.0), (state, -10.0))

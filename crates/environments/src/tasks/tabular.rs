@@ -181,13 +181,23 @@ impl FunctionalEnvironment for CliffWalking {
 }
 
 /// A taxi that picks a passenger up and sets him down: each step costs 1, a wrong stop 10, the right
-/// one earns 20. Actions without effect are masked.
+/// one earns 20. Actions without effect are masked, unless `masked` is false.
 ///
 /// # Source
 /// Dietterich, Hierarchical reinforcement learning with the MAXQ value function decomposition, 2000;
 /// Gymnasium's Taxi-v4, with its action mask.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taxi;
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Taxi {
+    /// A step with an action without effect is refused, as the mask says.
+    pub masked: bool,
+}
+
+impl Default for Taxi {
+    fn default() -> Taxi {
+        Taxi { masked: true }
+    }
+}
 
 const TAXI: Grid = Grid {
     n_rows: 5,
@@ -296,7 +306,7 @@ impl FunctionalEnvironment for Taxi {
     }
 
     fn has_mask(&self) -> bool {
-        true
+        self.masked
     }
 
     fn mask(&self, trip: &Trip, out: &mut [bool]) {

@@ -129,12 +129,13 @@ fn numbered_worlds_have_gymnasiums_outcomes() {
             destination: number % 4,
         };
         assert_eq!(trip.number(), number);
-        Taxi.mask(&trip, &mut mask);
+        Taxi::default().mask(&trip, &mut mask);
         assert_eq!(mask.map(u8::from).as_slice(), allowed, "{trip:?}");
         for (action, outcomes) in actions.iter().enumerate() {
             let mut after = trip;
             let numbers = [action as u32];
-            let found = Taxi.transition(&mut after, Action::Discrete(&numbers), &mut rng);
+            let found =
+                Taxi::default().transition(&mut after, Action::Discrete(&numbers), &mut rng);
             let (_, to, reward, terminated) = outcomes[0];
             let expected = (to, Transition { reward, terminated });
             assert_eq!((after.number(), found), expected, "{trip:?} {action}");

@@ -51,7 +51,7 @@ __all__ = [
     "write",
 ]
 
-_SUBMODULES = ("agents", "brkga", "embed", "gym", "networkx", "place", "relational", "replay")
+_SUBMODULES = ("agents", "brkga", "components", "embed", "gym", "networkx", "place", "relational", "replay")
 
 
 def __getattr__(name: str) -> _Any:

@@ -156,9 +156,18 @@ def environments() -> list[tuple[str, str, str]]:
 
 @final
 class NativeVector:
-    """Copies of a named environment; the arrays of a step are the same at each step."""
+    """Copies of an environment; the arrays of a step are the same at each step."""
 
-    def __new__(cls, name: str, options: str, n_environments: int, autoreset: str) -> NativeVector: ...
+    @staticmethod
+    def named(name: str, options: str, n_environments: int, autoreset: str) -> NativeVector:
+        """Copies of an environment of a name, with its options as JSON."""
+    @staticmethod
+    def of_graphs(
+        problem: str, graphs: str | NativeGraph, n_environments: int, autoreset: str
+    ) -> NativeVector:
+        """Episodes of a graph problem on one graph, or each on its own graph of a generator."""
+    def set_threads(self, n_threads: int) -> None:
+        """Lets threads share the steps; their number changes no bit."""
     def spaces(self) -> tuple[str, str]:
         """The spaces of an observation and of an action, as JSON."""
     def reset(self, seed: int) -> NDArray[np.float32]:
@@ -177,6 +186,10 @@ class NativeVector:
         """A mark for each action that may be taken; absent where all always may."""
     def final_observation(self, index: int) -> NDArray[np.float32] | None:
         """The last observation of the episode that ended within the last step (same-step only)."""
+    def graph(self, index: int) -> NativeGraph:
+        """The graph of an environment's episode (graph problems only)."""
+    def picks(self, index: int) -> NDArray[np.int64]:
+        """The picked nodes of an environment's episode, in order (graph problems only)."""
 
 @final
 class NativeCartPole:
@@ -187,38 +200,6 @@ class NativeCartPole:
         """Begins an episode in a state: position, velocity, angle, angular velocity; the observation."""
     def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool]:
         """A push; the observation, the reward, and whether the episode ended or was cut."""
-
-@final
-class NativeEpisodes:
-    """Episodes of a graph problem side by side; the arrays of a step are the same at each step."""
-
-    n_nodes: int
-    def __new__(
-        cls, problem: str, graphs: str | NativeGraph, n_environments: int, autoreset: str
-    ) -> NativeEpisodes: ...
-    def reset(self, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
-        """Begins an episode everywhere; the observations."""
-    def reset_where(
-        self, marks: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
-        """Begins the next episode of the marked environments; the observations."""
-    def step(
-        self, actions: NDArray[np.int64]
-    ) -> tuple[
-        tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]],
-        NDArray[np.float64],
-        NDArray[np.bool_],
-        NDArray[np.bool_],
-    ]:
-        """A step of every environment: a candidate goes into the answer, another action changes nothing."""
-    def graph(self, index: int) -> NativeGraph:
-        """The graph of an environment's episode."""
-    def picks(self, index: int) -> NDArray[np.int64]:
-        """The picked nodes of an environment's episode, in order."""
-    def final_observation(
-        self, index: int
-    ) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]] | None:
-        """The last observation of the episode that ended within the last step (same-step only)."""
 
 @final
 class NativeAgent:
@@ -253,6 +234,22 @@ def train_agent(
 
 def agent_settings() -> list[tuple[str, str]]:
     """Names of the settings that come with the program, and what they are for."""
+
+@final
+class NativeNetwork:
+    """A network of agents with its parameters."""
+
+    def __new__(cls, kind: str, spaces: tuple[str, str], shape: str, seed: int) -> NativeNetwork: ...
+    def apply(self, rows: NDArray[np.float32]) -> list[tuple[NDArray[np.float32], int]]:
+        """The outputs for rows of floats: values and their number of columns."""
+    def gradient(self, rows: NDArray[np.float32], factors: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """The derivatives by all parameters of the outputs' sum, each element times its factor."""
+    def parameters(self) -> list[tuple[str, int, int]]:
+        """Names and shapes of the parameters, in the order of ``values``."""
+    def values(self) -> NDArray[np.float32]:
+        """All parameters, one behind the other."""
+    def set_values(self, values: NDArray[np.float32]) -> None:
+        """Replaces all parameters."""
 
 @final
 class NativeReplay:

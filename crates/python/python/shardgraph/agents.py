@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _shardgraph
+from ._spaces import action_json, observation_json
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -38,8 +39,8 @@ def environments() -> dict[str, str]:
     """The environments that come with the program, and what is to be done there.
 
     >>> from shardgraph import agents
-    >>> len(agents.environments())
-    18
+    >>> "breakout" in agents.environments()
+    True
     """
     return {name: about for name, about, _ in _shardgraph.environments()}
 
@@ -184,20 +185,7 @@ class _Flat:
 
     def spaces(self) -> tuple[str, str]:
         """The spaces of a flat observation and of an action, as JSON."""
-        flat = self.gymnasium.spaces.utils.flatten_space(self.observation)
-        return json.dumps(_box(flat)), json.dumps(self._action_space())
-
-    def _action_space(self) -> dict[str, Any]:
-        spaces = self.gymnasium.spaces
-        match self.action:
-            case spaces.Discrete():
-                return {"type": "Discrete", "n": int(self.action.n)}
-            case spaces.MultiDiscrete() if self.action.nvec.ndim == 1:
-                members = [{"type": "Discrete", "n": int(n)} for n in self.action.nvec]
-                return {"type": "Tuple", "spaces": members}
-            case spaces.Box():
-                return _box(self.action)
-        raise TypeError(f"actions of {self.action}: expected Discrete, MultiDiscrete or Box")
+        return observation_json(self.observation), action_json(self.action)
 
     def _rows(self, observations: Any) -> NDArray[np.float32]:
         from gymnasium.vector.utils import iterate
@@ -242,12 +230,3 @@ class _Flat:
                 rows[i] = np.asarray(self.gymnasium.spaces.utils.flatten(self.observation, observation))
         return rows.ravel(), self._mask(info.get("final_info", {}))
 
-
-def _box(space: Any) -> dict[str, Any]:
-    """A box of floats as JSON; infinity is a word."""
-
-    def bounds(values: NDArray[Any]) -> list[float | str]:
-        wide = values.astype(np.float32).ravel().tolist()
-        return [value if np.isfinite(value) else ("inf" if value > 0 else "-inf") for value in wide]
-
-    return {"type": "Box", "shape": list(space.shape), "low": bounds(space.low), "high": bounds(space.high)}

@@ -43,7 +43,7 @@ _MODES = {
 }
 
 
-# By the program's names, with the versions of what they follow. The taxi refuses masked actions, which Gymnasium's takes: it has no id.
+# By the program's names, with the versions of what they follow.
 _NAMED = {
     "acrobot": "Acrobot-v1",
     "asterix": "Asterix-v1",
@@ -56,7 +56,10 @@ _NAMED = {
     "pendulum": "Pendulum-v1",
     "seaquest": "Seaquest-v1",
     "space-invaders": "SpaceInvaders-v1",
+    "taxi": "Taxi-v4",
 }
+# Gymnasium's taxi takes every action.
+_OPTIONS: dict[str, dict[str, Any]] = {"taxi": {"masked": False}}
 _PROBLEMS = {
     "VertexCover": "mvc",
     "IndependentSet": "mis",
@@ -82,124 +85,149 @@ def _space(kind: dict[str, Any]) -> spaces.Space[Any]:
             return spaces.Box(low, high, dtype=np.float32)
         case "Discrete":
             return spaces.Discrete(kind["n"])
+        case "Dict":
+            # A list keeps the order, in which the parts of a row follow each other.
+            return spaces.Dict([(name, _space(member)) for name, member in kind["spaces"]])
     raise ValueError(f"a space of type {kind['type']} has no form here")
 
 
-class _Seeds:
-    """The seed of a reset without one: of entropy at first, then the next episodes of the last seed."""
+def _views(space: spaces.Space[Any], rows: NDArray[np.float32]) -> Any:
+    """Rows of floats as observations, or one row as one; the same memory but for numbers."""
+    if isinstance(space, spaces.Discrete):
+        return rows.argmax(axis=-1)
+    if not isinstance(space, spaces.Dict):
+        return rows.reshape(*rows.shape[:-1], *(space.shape or ()))
+    views, first = {}, 0
+    for name, member in space.items():
+        last = first + spaces.utils.flatdim(member)
+        views[name] = _views(member, rows[..., first:last])
+        first = last
+    return views
 
-    def __init__(self) -> None:
+
+class _Copies:
+    """What one environment and a vector of them share: spaces, seeds, and observations as views of rows."""
+
+    def __init__(self, native: _shardgraph.NativeVector) -> None:
+        self.native = native
+        self.observation_space, self.action_space = (_space(json.loads(space)) for space in native.spaces())
+        self.is_discrete = isinstance(self.action_space, spaces.Discrete)
         self._is_seeded = False
 
-    def of(self, env: Any, seed: int | None) -> int | None:
-        """The seed, or nothing for the next episode."""
+    def reset(self, env: Any, seed: int | None, marks: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Begins episodes: all by a seed, or the next of the marked ones; the first reset without a seed draws one."""
         if seed is None and not self._is_seeded:
             seed = int(env.np_random.integers(2**63))
         self._is_seeded = True
-        return seed
-
-
-class _Named:
-    """What one environment and a vector of them share: spaces, and rows of floats as observations."""
-
-    def __init__(self, name: str, options: dict[str, Any], num_envs: int, mode: str) -> None:
-        self.native = _shardgraph.NativeVector(name, json.dumps(options), num_envs, mode)
-        observation, action = (_space(json.loads(space)) for space in self.native.spaces())
-        self.observation_space, self.action_space = observation, action
-        self.shape = observation.shape or ()
-        self.is_numbered = isinstance(observation, spaces.Discrete)
-        self.is_discrete = isinstance(action, spaces.Discrete)
-        self.seeds = _Seeds()
-
-    def reset(self, seed: int | None, marks: NDArray[np.bool_]) -> NDArray[Any]:
-        """Begins episodes: all by a seed, or the next of the marked ones."""
-        rows = self.native.reset_where(marks) if seed is None else self.native.reset(seed)
-        return self.observations(rows)
+        return self.native.reset_where(marks) if seed is None else self.native.reset(seed)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any]:
         """A step of all."""
         if self.is_discrete:
-            found = self.native.step(np.ascontiguousarray(actions, dtype=np.int64).ravel())
-        else:
-            found = self.native.step_continuous(np.ascontiguousarray(actions, dtype=np.float32).ravel())
-        rows, rewards, terminated, truncated = found
-        return self.observations(rows), rewards, terminated, truncated
+            return self.native.step(np.ascontiguousarray(actions, dtype=np.int64).ravel())
+        return self.native.step_continuous(np.ascontiguousarray(actions, dtype=np.float32).ravel())
 
-    def observations(self, rows: NDArray[np.float32]) -> NDArray[Any]:
-        """Rows of floats as a batch of observations; the same memory but for numbers."""
-        if self.is_numbered:
-            return rows.argmax(axis=-1)
-        return rows.reshape(*rows.shape[:-1], *self.shape)
+    def shown(self, rows: NDArray[np.float32]) -> tuple[Any, dict[str, Any]]:
+        """Observations, and their masks of actions where there are any."""
+        observations = _views(self.observation_space, rows)
+        mask = observations.get("action_mask") if isinstance(observations, dict) else self.native.action_mask()
+        return observations, {} if mask is None else {"action_mask": mask.astype(np.int8)}
 
 
-class NamedEnv(gymnasium.Env[Any, Any]):
-    """An environment that comes with the program: a control task, a small world or one of MinAtar's games.
-
-    :param name: one of ``shardgraph agent list``, such as ``breakout``; further arguments are its options.
-    """
+class _Env(gymnasium.Env[Any, Any]):
+    """One environment of native code."""
 
     metadata = {"render_modes": []}
 
-    def __init__(self, name: str, **options: Any) -> None:
-        self.name = name
-        self._inner = _Named(name, options, 1, "disabled")
-        self.observation_space, self.action_space = self._inner.observation_space, self._inner.action_space
+    def __init__(self, native: _shardgraph.NativeVector) -> None:
+        self._copies = _Copies(native)
+        self.observation_space, self.action_space = self._copies.observation_space, self._copies.action_space
+
+    def _shown(self, rows: NDArray[np.float32]) -> tuple[Any, dict[str, Any]]:
+        observations, info = self._copies.shown(rows.copy())
+        info = {name: mask[0] for name, mask in info.items()}
+        if isinstance(observations, dict):
+            return {name: part[0] for name, part in observations.items()}, info
+        return observations[0], info
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode; with a seed, the first one of that seed."""
         super().reset(seed=seed)
-        observations = self._inner.reset(self._inner.seeds.of(self, seed), np.ones(1, dtype=bool))
-        return observations[0].copy(), {}
+        return self._shown(self._copies.reset(self, seed, np.ones(1, dtype=bool)))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One action."""
-        observations, rewards, terminated, truncated = self._inner.step([action])
-        return observations[0].copy(), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+        rows, rewards, terminated, truncated = self._copies.step([action])
+        observation, info = self._shown(rows)
+        return observation, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
 
 class _VectorEnv(VectorEnv[Any, Any, Any]):
-    """What both vectors share: numbers, spaces and the autoreset mode."""
+    """Environments side by side, all steps in native code; environment i has the key (seed, i).
 
-    def _begin(
-        self,
-        num_envs: int,
-        single: tuple[spaces.Space[Any], spaces.Space[Any]],
-        mode: AutoresetMode,
-        copy: bool,
-    ) -> None:
+    With ``copy=False`` the arrays of a step are the same at each step, and the next one writes over them. ``threads`` share the steps;
+    their number changes no bit.
+    """
+
+    def __init__(self, native: _shardgraph.NativeVector, num_envs: int, mode: AutoresetMode, copy: bool, threads: int) -> None:
+        native.set_threads(threads)
+        self._copies = _Copies(native)
         self.num_envs, self.copy = num_envs, copy
-        self.single_observation_space, self.single_action_space = single
-        self.observation_space = batch_space(single[0], num_envs)
-        self.action_space = batch_space(single[1], num_envs)
+        self.single_observation_space = self._copies.observation_space
+        self.single_action_space = self._copies.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
         self.metadata = {"autoreset_mode": mode}
 
-    def _marks(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        """The environments whose next episodes begin."""
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode everywhere, or where ``options["reset_mask"]`` says; a seed is one number for all."""
+        seed = None if seed is None else int(np.ravel(seed)[0])
+        super().reset(seed=seed)
         marks = (options or {}).get("reset_mask")
-        if marks is None:
-            return np.ones(self.num_envs, dtype=bool)
-        return np.ascontiguousarray(marks, dtype=bool)
+        marks = np.ones(self.num_envs, dtype=bool) if marks is None else np.ascontiguousarray(marks, dtype=bool)
+        return self._copies.shown(self._kept(self._copies.reset(self, seed, marks)))
 
-    def _final(self, ended: NDArray[np.bool_], last: Any) -> dict[str, Any]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """An action everywhere."""
+        rows, rewards, terminated, truncated = (self._kept(array) for array in self._copies.step(actions))
+        observations, info = self._copies.shown(rows)
+        if self.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP:
+            info |= self._final(terminated | truncated)
+        return observations, rewards, terminated, truncated, info
+
+    def _final(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
         """The last observations of the episodes that ended, where the next ones began in the same step."""
-        if self.metadata["autoreset_mode"] != AutoresetMode.SAME_STEP or not ended.any():
+        if not ended.any():
             return {}
         found = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
-            found[i] = last(int(i))
+            row = self._copies.native.final_observation(int(i))
+            assert row is not None
+            found[i] = _views(self.single_observation_space, row)
         return {"final_obs": found, "_final_obs": ended}
 
     def _kept(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array
 
 
-class NamedVectorEnv(_VectorEnv):
-    """Environments of one name side by side, all steps in native code; environment i has the key (seed, i).
+def _named(name: str, options: dict[str, Any], num_envs: int, mode: str) -> _shardgraph.NativeVector:
+    return _shardgraph.NativeVector.named(name, json.dumps(options), num_envs, mode)
 
-    With ``copy=False`` the arrays of a step are the same at each step, and the next one writes over them.
+
+class NamedEnv(_Env):
+    """An environment that comes with the program: a control task, a small world or one of MinAtar's games.
+
+    :param name: one of ``shardgraph agent list``, such as ``breakout``; further arguments are its options.
     """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(_named(name, options, 1, "disabled"))
+
+
+class NamedVectorEnv(_VectorEnv):
+    """A vector of an environment that comes with the program: see :class:`NamedEnv`."""
 
     def __init__(
         self,
@@ -208,35 +236,11 @@ class NamedVectorEnv(_VectorEnv):
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        threads: int = 1,
         **options: Any,
     ) -> None:
         mode = AutoresetMode(autoreset_mode)
-        self._inner = _Named(name, options, num_envs, _MODES[mode])
-        self._begin(num_envs, (self._inner.observation_space, self._inner.action_space), mode, copy)
-
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode everywhere, or where ``options["reset_mask"]`` says; a seed is one number for all."""
-        seed = None if seed is None else int(np.ravel(seed)[0])
-        super().reset(seed=seed)
-        observations = self._inner.reset(self._inner.seeds.of(self, seed), self._marks(options))
-        return self._kept(observations), {}
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """An action everywhere."""
-        observations, rewards, terminated, truncated = self._inner.step(actions)
-        final = self._final(terminated | truncated, self._last)
-        return (
-            self._kept(observations),
-            self._kept(rewards),
-            self._kept(terminated),
-            self._kept(truncated),
-            final,
-        )
-
-    def _last(self, index: int) -> Any:
-        row = self._inner.native.final_observation(index)
-        assert row is not None
-        return self._inner.observations(row)
+        super().__init__(_named(name, options, num_envs, _MODES[mode]), num_envs, mode, copy, threads)
 
 
 class CartPoleEnv(gymnasium.Env[Any, Any]):
@@ -248,8 +252,8 @@ class CartPoleEnv(gymnasium.Env[Any, Any]):
     metadata = {"render_modes": []}
 
     def __init__(self) -> None:
-        named = _Named("cartpole", {}, 1, "disabled")
-        self.observation_space, self.action_space = named.observation_space, named.action_space
+        spaces_of = _Copies(_named("cartpole", {}, 1, "disabled"))
+        self.observation_space, self.action_space = spaces_of.observation_space, spaces_of.action_space
         self._cart = _shardgraph.NativeCartPole()
 
     def reset(
@@ -271,86 +275,41 @@ class CartPoleVectorEnv(NamedVectorEnv):
         super().__init__("cartpole", num_envs, **options)
 
 
-class _Graphs:
-    """What one episode of a graph problem and a vector of them share."""
-
-    def __init__(self, problem: str, graphs: str | Graph, num_envs: int, mode: str) -> None:
-        native = graphs._native if isinstance(graphs, Graph) else graphs
-        self.native = _shardgraph.NativeEpisodes(problem, native, num_envs, mode)
-        n = self.native.n_nodes
-        parts: dict[str, spaces.Space[Any]] = {
-            "adjacency": spaces.MultiBinary([n, n]),
-            "in_answer": spaces.MultiBinary(n),
-            "action_mask": spaces.MultiBinary(n),
-        }
-        self.observation_space = spaces.Dict(parts)
-        self.action_space = spaces.Discrete(n)
-        self.seeds = _Seeds()
-
-    def reset(self, seed: int | None, marks: NDArray[np.bool_]) -> dict[str, Any]:
-        """Begins episodes: all by a seed, or the next of the marked ones."""
-        return self.named(self.native.reset_where(marks) if seed is None else self.native.reset(seed))
-
-    @staticmethod
-    def named(arrays: Any) -> dict[str, Any]:
-        """The arrays of a step by their names."""
-        return dict(zip(("adjacency", "in_answer", "action_mask"), arrays))
+def _graphs(problem: str, graphs: str | Graph, num_envs: int, mode: str) -> _shardgraph.NativeVector:
+    native = graphs._native if isinstance(graphs, Graph) else graphs
+    return _shardgraph.NativeVector.of_graphs(problem, native, num_envs, mode)
 
 
-class GraphEnv(gymnasium.Env[Any, Any]):
+class GraphEnv(_Env):
     """A graph problem: each action puts a node in the answer, and the reward is the problem's.
 
-    An observation has the ``adjacency`` (int8, [n, n]), ``in_answer`` and ``action_mask`` (int8, [n]). ``info`` has the mask too.
-    An action that is no candidate changes nothing and earns 0; after 2 n steps the episode is truncated.
+    An observation has float32 arrays: ``adjacency`` [n, n] of the nodes that are left, ``in_answer`` [n], ``action_mask`` [n], and for
+    some problems ``node_features`` [n, f]; ``info`` has the mask too. An action that is no candidate changes nothing and earns 0;
+    after 2 n steps the episode is truncated.
 
     :param problem: mvc, mis, clique, cut or dominating-set.
-    :param graphs: a generator such as ``er:20:0.15``, drawn anew for each episode, or a graph.
+    :param graphs: a generator such as ``er:20:0.15``, drawn anew for each episode, a graph file, or a graph of at most 2,048 nodes.
     """
 
-    metadata = {"render_modes": []}
-
     def __init__(self, problem: str = "mvc", graphs: str | Graph = "er:20:0.15") -> None:
-        self.problem = problem
-        self._inner = _Graphs(problem, graphs, 1, "disabled")
-        self.n_nodes = self._inner.native.n_nodes
-        self.observation_space, self.action_space = self._inner.observation_space, self._inner.action_space
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Draws a graph and begins an episode on it."""
-        super().reset(seed=seed)
-        arrays = self._inner.reset(self._inner.seeds.of(self, seed), np.ones(1, dtype=bool))
-        return self._shown(arrays)
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Puts a node in the answer."""
-        arrays, rewards, terminated, truncated = self._inner.native.step(np.array([action], dtype=np.int64))
-        observation, info = self._shown(_Graphs.named(arrays))
-        return observation, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
-
-    @staticmethod
-    def _shown(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        observation = {name: array[0].copy() for name, array in arrays.items()}
-        return observation, {"action_mask": observation["action_mask"]}
+        super().__init__(_graphs(problem, graphs, 1, "disabled"))
+        self.problem, self.graphs = problem, graphs
 
     @property
     def graph(self) -> Graph:
         """The graph of the episode."""
-        return Graph._of(self._inner.native.graph(0), None, "episode")
+        if isinstance(self.graphs, Graph):
+            return self.graphs
+        return Graph._of(self._copies.native.graph(0), None, "episode")
 
     @property
     def answer(self) -> list[int]:
         """The nodes that were picked."""
-        return self._inner.native.picks(0).tolist()
+        return self._copies.native.picks(0).tolist()
 
 
 class GraphVectorEnv(_VectorEnv):
-    """Episodes of a graph problem side by side, all steps in native code; environment i has the key (seed, i).
-
-    Observations and actions are those of :class:`GraphEnv`, stacked. With ``copy=False`` the arrays of a step are the
-    same at each step.
-    """
+    """A vector of a graph problem: see :class:`GraphEnv`. Each episode has its own graph of a generator."""
 
     def __init__(
         self,
@@ -360,32 +319,10 @@ class GraphVectorEnv(_VectorEnv):
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        threads: int = 1,
     ) -> None:
         mode = AutoresetMode(autoreset_mode)
-        self._inner = _Graphs(problem, graphs, num_envs, _MODES[mode])
-        self._begin(num_envs, (self._inner.observation_space, self._inner.action_space), mode, copy)
-
-    def _shown(self, arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        kept = {name: self._kept(array) for name, array in arrays.items()}
-        return kept, {"action_mask": kept["action_mask"]}
-
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode everywhere, or where ``options["reset_mask"]`` says; a seed is one number for all."""
-        seed = None if seed is None else int(np.ravel(seed)[0])
-        super().reset(seed=seed)
-        return self._shown(self._inner.reset(self._inner.seeds.of(self, seed), self._marks(options)))
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """A node everywhere."""
-        arrays, rewards, terminated, truncated = self._inner.native.step(
-            np.ascontiguousarray(actions, dtype=np.int64)
-        )
-        observation, info = self._shown(_Graphs.named(arrays))
-        info |= self._final(terminated | truncated, self._last)
-        return observation, self._kept(rewards), self._kept(terminated), self._kept(truncated), info
-
-    def _last(self, index: int) -> dict[str, Any]:
-        return _Graphs.named(self._inner.native.final_observation(index))
+        super().__init__(_graphs(problem, graphs, num_envs, _MODES[mode]), num_envs, mode, copy, threads)
 
 
 for _name, _problem in _PROBLEMS.items():
@@ -400,7 +337,7 @@ for _name, _id in _NAMED.items():
         f"shardgraph/{_id}",
         entry_point="shardgraph.gym:NamedEnv",
         vector_entry_point="shardgraph.gym:NamedVectorEnv",
-        kwargs={"name": _name},
+        kwargs={"name": _name} | _OPTIONS.get(_name, {}),
     )
 gymnasium.register(
     "shardgraph/CartPole-v1",
