@@ -17,6 +17,7 @@ MODULES = [
     "._solve",
     ".agents",
     ".brkga",
+    ".components",
     ".embed",
     ".gym",
     ".networkx",
