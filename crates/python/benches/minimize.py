@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 from pymoo.algorithms.soo.nonconvex.brkga import BRKGA
-from pymoo.core.duplicate import NoDuplicateElimination
 from pymoo.core.problem import Problem
 from pymoo.optimize import minimize as pymoo_minimize
 from shardgraph import brkga
@@ -60,7 +59,6 @@ def main(request):
                     n_offsprings=population - elites - mutants,
                     n_mutants=mutants,
                     bias=request["bias"],
-                    eliminate_duplicates=NoDuplicateElimination(),
                 )
                 begin = time.perf_counter()
                 theirs = pymoo_minimize(
