@@ -43,8 +43,8 @@ pub(crate) struct SettingsArgs {
     /// Optimiser: sgd, or adagrad (each row has its own rate) [default: sgd]
     #[arg(long, alias = "optimizer", value_name = "sgd|adagrad")]
     optimiser: Option<Optimiser>,
-    /// Mode of a device: hogwild (samples meet at a row) or deterministic (the same bits, slow);
-    /// the host is deterministic [default: hogwild on a device]
+    /// Mode of training: deterministic (the same bits; slow on a device) or, on a device, hogwild
+    /// (samples meet at a row) [default: deterministic on the host, hogwild on a device]
     #[arg(long, value_name = "deterministic|hogwild")]
     mode: Option<Mode>,
     /// What tables are made of [default: fp32]
