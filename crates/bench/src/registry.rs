@@ -41,6 +41,7 @@ const TABLE: &[(&str, Measurement)] = &[
     ("rgcn/partitions", rgcn::partitions),
     ("rlgraph/act", rlgraph::act),
     ("rlgraph/build", rlgraph::build),
+    ("rlgraph/games", rlgraph::games),
     ("rlgraph/learn", rlgraph::learn),
     ("rlgraph/replicas", rlgraph::replicas),
     ("rlgraph/scale", rlgraph::scale),

@@ -1,10 +1,12 @@
-//! Figure 6b: returns by step over several seeds.
+//! Figure 6b: returns by step over several seeds, ours and peers'.
 
 use serde::Deserialize;
-use serde_json::json;
-use shardgraph_agents::{AgentConfig, RunOptions, Start, TrainOutcome, train};
+use serde_json::{Value, json};
+use shardgraph_agents::{AgentConfig, Algorithm, RunOptions, Start, TrainOutcome, train};
 use shardgraph_device::Timer;
 
+use super::peers;
+use crate::options::Options;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
@@ -27,6 +29,20 @@ pub(super) struct Request {
     /// Threads that share a batch.
     #[serde(default = "one")]
     ranks: u32,
+    /// Another algorithm than that of the settings.
+    algorithm: Option<Algorithm>,
+    /// Peers, for `--peer-python`.
+    #[serde(default)]
+    peers: Vec<Peer>,
+}
+
+/// A peer and its hyper-parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Peer {
+    peer: String,
+    algorithm: String,
+    settings: Value,
 }
 
 fn one() -> u32 {
@@ -40,7 +56,11 @@ fn first() -> u64 {
 /// One seed: the mean return over the last 100 episodes, at each point.
 type Curve = Vec<f64>;
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(super) fn run(
+    request: &Request,
+    options: &Options,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let (mut curves, mut n_good) = (Vec::new(), 0);
     for seed in request.first_seed..request.first_seed + request.seeds {
         let (curve, last) = learn(request, seed, out)?;
@@ -61,6 +81,15 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
                 "mean_of_best_3": mean(best),
             }));
     }
+    let asked = request.peers.iter().map(|peer| {
+        json!({
+            "task": "learn", "peer": peer.peer, "algorithm": peer.algorithm, "settings": peer.settings,
+            "seeds": request.seeds, "first_seed": request.first_seed, "goal": request.goal, "threads": request.ranks,
+        })
+    });
+    asked
+        .into_iter()
+        .try_for_each(|asked| peers::run(options, &asked, out))?;
     out.row(json!({"what": format!("seeds with a mean return of at least {}", request.goal), "reached": n_good, "seeds": request.seeds}));
     ensure(n_good >= request.at_least, || {
         format!(
@@ -73,6 +102,9 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
 fn learn(request: &Request, seed: u64, out: &mut Report) -> Result<(Curve, f64), Failure> {
     let mut config = AgentConfig::named(&request.agent).ok_or("no such settings")?;
     (config.seed, config.steps) = (seed, request.steps);
+    if let Some(algorithm) = &request.algorithm {
+        config.algorithm = algorithm.clone();
+    }
     let start = Start::New {
         config,
         folder: None,

@@ -4,7 +4,9 @@
 
 mod acting;
 mod building;
+mod games;
 mod learning;
+mod peers;
 mod processes;
 mod replicas;
 mod scaling;
@@ -29,8 +31,17 @@ pub(crate) fn build(_: &Context<'_>, request: Value, out: &mut Report) -> Result
 }
 
 /// Figure 6b: returns by step over several seeds.
-pub(crate) fn learn(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    learning::run(&parsed(request)?, out)
+pub(crate) fn learn(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    learning::run(&parsed(request)?, context.options, out)
+}
+
+/// Scores of MinAtar's games over several seeds.
+pub(crate) fn games(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+    games::run(&parsed(request)?, out)
 }
 
 /// Figure 7: one update by number of replicas.
@@ -44,8 +55,12 @@ pub(crate) fn scale(_: &Context<'_>, request: Value, out: &mut Report) -> Result
 }
 
 /// Stepping of environments alone, by name, size and threads.
-pub(crate) fn steps(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    stepping::run(&parsed(request)?, out)
+pub(crate) fn steps(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    stepping::run(&parsed(request)?, context.options, out)
 }
 
 /// Figure 6a: a single actor by task size.

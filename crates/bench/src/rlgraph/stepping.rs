@@ -10,6 +10,8 @@ use shardgraph_environments::space::SpaceKind;
 use shardgraph_environments::{Actions, Autoreset, Threads, VectorEnvironment, named_environment};
 use shardgraph_random::KeyedRng;
 
+use super::peers;
+use crate::options::Options;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
@@ -23,17 +25,30 @@ pub(super) struct Request {
     /// Steps of all environments in a repetition, at least.
     steps: usize,
     runs: usize,
+    /// Whether peers step cart and pole, too, for `--peer-python`.
+    #[serde(default)]
+    peers: bool,
 }
 
 const SEED: u64 = 1;
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(super) fn run(
+    request: &Request,
+    options: &Options,
+    out: &mut Report,
+) -> Result<(), Failure> {
     for name in &request.names {
         for &n in &request.environments {
             measure(request, name, n, out)?;
         }
     }
-    Ok(())
+    let asked = json!({
+        "task": "steps", "environments": request.environments, "threads": request.threads, "steps": request.steps, "runs": request.runs,
+    });
+    match request.peers {
+        true => peers::run(options, &asked, out),
+        false => Ok(()),
+    }
 }
 
 /// The actions of all steps, a list for each.
