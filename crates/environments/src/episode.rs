@@ -36,6 +36,13 @@ pub trait ProblemState: CloneState + Send + Sync {
         self.residual().is_present(node)
     }
 
+    /// Writes a flag for each node from `first` on: true if it may be picked now.
+    fn write_candidates(&self, first: u32, out: &mut [bool]) {
+        for (node, out) in (first..).zip(out) {
+            *out = self.is_candidate(node);
+        }
+    }
+
     /// True if the residual graph is all that a policy's scores follow from: candidates are the present nodes, and
     /// [`ProblemState::edge_scale`] is the default one. Scores in closed form are then kept from pick to pick, and a pick costs the nodes
     /// around it; else all nodes are scored at each step.
@@ -181,6 +188,17 @@ impl<S: ProblemState + ?Sized> Episode<S> {
     /// True if a node may be picked now; false for a number that is no node.
     pub fn is_candidate(&self, node: u32) -> bool {
         !self.is_done && (node as usize) < self.in_answer.len() && self.state.is_candidate(node)
+    }
+
+    /// Writes a flag for each node from `first` on: true if it may be picked now.
+    ///
+    /// # Panics
+    /// When the graph has not as many nodes.
+    pub fn write_candidates(&self, first: u32, out: &mut [bool]) {
+        match self.is_done {
+            true => out.fill(false),
+            false => self.state.write_candidates(first, out),
+        }
     }
 
     /// Puts a candidate in the answer; gives [`ProblemState::reward`].

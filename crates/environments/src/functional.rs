@@ -121,6 +121,12 @@ pub trait FunctionalEnvironment: Clone + Debug + Send + Sync {
     /// space, in the order of its leaves. What `out` holds before is not defined.
     fn observe(&self, state: &Self::State, out: &mut [f32]);
 
+    /// Brings the observation of the state before a transition up to date with the state after it: the same
+    /// floats as [`FunctionalEnvironment::observe`] writes, which it calls where an environment does not know better.
+    fn observe_change(&self, state: &Self::State, out: &mut [f32]) {
+        self.observe(state, out);
+    }
+
     /// True if `state` is one that the environment can be in. States come from checkpoints, too: an
     /// environment that indexes by its state refuses here what it could not index.
     fn is_state(&self, state: &Self::State) -> bool {

@@ -137,6 +137,20 @@ impl<E: FunctionalEnvironment> Shard<'_, E> {
         let row = idx * rules.n_features;
         let out = &mut self.rows.observations[row..row + rules.n_features];
         rules.environment.observe(state, out);
+        self.show_mask(idx);
+    }
+
+    /// The same after a transition, from the row of the state before it.
+    fn show_change(&mut self, idx: usize) {
+        let (rules, state) = (self.rules, &self.copies[idx].state);
+        let row = idx * rules.n_features;
+        let out = &mut self.rows.observations[row..row + rules.n_features];
+        rules.environment.observe_change(state, out);
+        self.show_mask(idx);
+    }
+
+    fn show_mask(&mut self, idx: usize) {
+        let (rules, state) = (self.rules, &self.copies[idx].state);
         if rules.n_mask_columns > 0 {
             let row = idx * rules.n_mask_columns;
             let out = &mut self.rows.masks[row..row + rules.n_mask_columns];
@@ -163,7 +177,7 @@ impl<E: FunctionalEnvironment> Shard<'_, E> {
         copy.is_done = transition.terminated || truncated;
         let ends = copy.is_done;
         let episode = copy.episode.wrapping_add(1);
-        self.show(idx);
+        self.show_change(idx);
         self.record(idx, transition, truncated);
         if ends && self.rules.autoreset == Autoreset::SameStep {
             self.keep_final(idx);

@@ -232,6 +232,25 @@ impl GraphEnvironment {
         }
     }
 
+    /// Writes what follows the edges: marks, features, and the mask.
+    fn write_nodes(&self, episode: &Episode, out: &mut [f32]) {
+        let n = self.n_nodes as usize;
+        let (in_answer, rest) = out.split_at_mut(n);
+        let (features, mask) = rest.split_at_mut(n * self.n_features());
+        for (out, &is_picked) in in_answer.iter_mut().zip(episode.in_answer()) {
+            *out = f32::from(is_picked);
+        }
+        self.write_features(episode, features);
+        let mut flags = [false; 64];
+        for (part, out) in mask.chunks_mut(flags.len()).enumerate() {
+            let flags = &mut flags[..out.len()];
+            episode.write_candidates((part * 64) as u32, flags);
+            for (out, &flag) in out.iter_mut().zip(flags.iter()) {
+                *out = f32::from(flag);
+            }
+        }
+    }
+
     fn write_features(&self, episode: &Episode, out: &mut [f32]) {
         if out.is_empty() {
             return;
@@ -265,6 +284,8 @@ impl fmt::Debug for GraphEnvironment {
 pub struct GraphState {
     problem: &'static Problem,
     episode: Episode,
+    /// Nodes that were removed before the last pick.
+    n_removed_before: usize,
 }
 
 impl GraphState {
@@ -331,7 +352,12 @@ impl TryFrom<SavedEpisode> for GraphState {
         for &node in &saved.picks {
             episode.pick(node).map_err(|error| error.to_string())?;
         }
-        Ok(GraphState { problem, episode })
+        let n_removed_before = 0;
+        Ok(GraphState {
+            problem,
+            episode,
+            n_removed_before,
+        })
     }
 }
 
@@ -361,6 +387,7 @@ impl FunctionalEnvironment for GraphEnvironment {
         GraphState {
             problem: self.problem,
             episode: self.draw(rng),
+            n_removed_before: 0,
         }
     }
 
@@ -370,6 +397,7 @@ impl FunctionalEnvironment for GraphEnvironment {
         action: Action<'_>,
         _rng: &mut KeyedRng,
     ) -> Transition {
+        state.n_removed_before = state.episode.state().residual().removals().len();
         // A node that is no candidate comes here with `InvalidActions::Ignored` alone.
         let reward = state.episode.pick(action.number()).unwrap_or(0.0);
         Transition {
@@ -379,18 +407,28 @@ impl FunctionalEnvironment for GraphEnvironment {
     }
 
     fn observe(&self, state: &GraphState, out: &mut [f32]) {
-        let (n, episode) = (self.n_nodes as usize, &state.episode);
+        let n = self.n_nodes as usize;
         let (adjacency, rest) = out.split_at_mut(n * n);
-        let (in_answer, rest) = rest.split_at_mut(n);
-        let (features, mask) = rest.split_at_mut(n * self.n_features());
-        self.write_adjacency(episode, adjacency);
-        for (out, &is_picked) in in_answer.iter_mut().zip(episode.in_answer()) {
-            *out = f32::from(is_picked);
+        self.write_adjacency(&state.episode, adjacency);
+        self.write_nodes(&state.episode, rest);
+    }
+
+    /// Of an unweighted graph the removed nodes' edges alone change.
+    fn observe_change(&self, state: &GraphState, out: &mut [f32]) {
+        if self.is_weighted {
+            return self.observe(state, out);
         }
-        self.write_features(episode, features);
-        for (node, out) in (0..).zip(mask) {
-            *out = f32::from(episode.is_candidate(node));
+        let n = self.n_nodes as usize;
+        let (adjacency, rest) = out.split_at_mut(n * n);
+        let residual = state.episode.state().residual();
+        for &gone in &residual.removals()[state.n_removed_before..] {
+            let row = gone as usize * n;
+            adjacency[row..row + n].fill(0.0);
+            for &neighbor in residual.graph().neighbors(gone) {
+                adjacency[neighbor as usize * n + gone as usize] = 0.0;
+            }
         }
+        self.write_nodes(&state.episode, rest);
     }
 
     fn is_state(&self, state: &GraphState) -> bool {
@@ -407,8 +445,6 @@ impl FunctionalEnvironment for GraphEnvironment {
     }
 
     fn mask(&self, state: &GraphState, out: &mut [bool]) {
-        for (node, out) in (0..).zip(out) {
-            *out = state.episode.is_candidate(node);
-        }
+        state.episode.write_candidates(0, out);
     }
 }

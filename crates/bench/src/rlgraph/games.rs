@@ -41,12 +41,7 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
 }
 
 /// The score and the seconds of a run.
-fn one(
-    request: &Request,
-    agent: &str,
-    seed: u64,
-    out: &mut Report,
-) -> Result<(f64, f64), Failure> {
+fn one(request: &Request, agent: &str, seed: u64, out: &mut Report) -> Result<(f64, f64), Failure> {
     let mut config = AgentConfig::named(agent).ok_or_else(|| format!("no settings {agent}"))?;
     (config.seed, config.steps) = (seed, request.steps);
     let name = format!("{agent}-{seed}-{:016x}", config.fingerprint()?);

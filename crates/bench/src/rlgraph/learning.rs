@@ -56,11 +56,7 @@ fn first() -> u64 {
 /// One seed: the mean return over the last 100 episodes, at each point.
 type Curve = Vec<f64>;
 
-pub(super) fn run(
-    request: &Request,
-    options: &Options,
-    out: &mut Report,
-) -> Result<(), Failure> {
+pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Result<(), Failure> {
     let (mut curves, mut n_good) = (Vec::new(), 0);
     for seed in request.first_seed..request.first_seed + request.seeds {
         let (curve, last) = learn(request, seed, out)?;

@@ -32,11 +32,7 @@ pub(super) struct Request {
 
 const SEED: u64 = 1;
 
-pub(super) fn run(
-    request: &Request,
-    options: &Options,
-    out: &mut Report,
-) -> Result<(), Failure> {
+pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Result<(), Failure> {
     for name in &request.names {
         for &n in &request.environments {
             measure(request, name, n, out)?;

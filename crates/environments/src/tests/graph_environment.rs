@@ -168,3 +168,40 @@ fn wrong_graphs_are_refused() {
         assert!(message(graphs).contains(part), "{}", message(graphs));
     }
 }
+
+/// What a step changes of an observation is what the whole of it says, for every problem, weighted graphs too.
+#[test]
+fn a_changed_observation_is_the_whole_one() {
+    use crate::functional::{Action, FunctionalEnvironment};
+
+    let mut weighted = Vec::new();
+    for u in 0..7u32 {
+        weighted.extend((0..u).map(|v| (v, u, 0.5 + (u * v) as f32)));
+    }
+    let weighted = Graph::from_weighted_edges(7, &weighted).unwrap();
+    let generator = || "er:70:0.1".parse::<GraphSource>().unwrap();
+    let mut sources: Vec<_> = PROBLEMS
+        .iter()
+        .map(|&problem| (problem, generator()))
+        .collect();
+    sources.push((&MAXIMUM_CUT, GraphSource::Fixed(Arc::new(weighted))));
+    for (problem, graphs) in sources {
+        let environment = GraphEnvironment::new(problem, graphs, InvalidActions::Ignored).unwrap();
+        let mut rng = KeyedRng::new(3, problem.name, 0);
+        let mut state = environment.initial(&mut rng);
+        let width = environment.observation_space().flat_width().unwrap();
+        let (mut changed, mut whole) = (vec![0.0; width], vec![f32::NAN; width]);
+        environment.observe(&state, &mut changed);
+        for _ in 0..200 {
+            let action = [rng.below_u32(environment.n_nodes())];
+            let step = environment.transition(&mut state, Action::Discrete(&action), &mut rng);
+            environment.observe_change(&state, &mut changed);
+            environment.observe(&state, &mut whole);
+            assert_eq!(changed, whole, "{}", problem.name);
+            if step.terminated {
+                break;
+            }
+        }
+        assert!(state.episode().picks().len() > 1, "{}", problem.name);
+    }
+}
