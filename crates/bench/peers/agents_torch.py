@@ -40,7 +40,7 @@ class Goal:
         seconds = time.perf_counter() - self.begin
         steps, to_goal = self.reached or (None, None)
         return {
-            "what": peer, "seed": seed, "mean_return": self.mean(), "episodes": self.n_episodes, "seconds": seconds,
+            "what": peer, "peer_seed": seed, "mean_return": self.mean(), "episodes": self.n_episodes, "seconds": seconds,
             "frames_per_s": n_steps / seconds, "steps_to_goal": steps, "seconds_to_goal": to_goal,
         }
 
