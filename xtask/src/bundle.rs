@@ -33,7 +33,7 @@ const PEER: &str = "crates/bench/peers/policy_torch.py";
 const RUN_SCRIPT: &str = include_str!("bundle/run.sh");
 
 /// No archive is larger: that is what an upload to a borrowed machine may weigh.
-const MAX_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 40 << 20;
 
 /// What a fat binary begins with.
 const FAT_BINARY: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
@@ -176,10 +176,21 @@ mod tests {
     use crate::kernels::{fresh_folder, script};
 
     /// What the shell script may use beside the shell itself.
-    const COREUTILS: [&str; 11] = [
-        "cat", "dirname", "env", "ln", "mkdir", "mktemp", "nproc", "rm", "sleep", "timeout",
-        "uname",
+    const COREUTILS: [&str; 14] = [
+        "cat", "date", "dirname", "env", "ln", "mkdir", "mktemp", "nproc", "rm", "sleep", "tar",
+        "timeout", "tr", "uname",
     ];
+
+    /// A program that writes the same to the file after --out, wherever it runs.
+    const WRITES_TO_OUT: &str =
+        "while [ $# -gt 0 ]; do [ \"$1\" = --out ] && echo 1 > \"$2\"; shift; done";
+
+    /// A test program of the test `inner::case`.
+    fn a_test(body: &str) -> String {
+        format!(
+            "case $1 in --list) echo 'inner::case: test'; echo 'slow: bench'; exit 0;; esac\necho \"$@ $SHARDGRAPH_EMULATED_LIBRARY\"\n{body}"
+        )
+    }
 
     /// A bundle of planted programs, run with nothing but coreutils; exit code, summary and metrics.
     struct Bundle(PathBuf);
@@ -195,11 +206,8 @@ mod tests {
             }
             fs::write(bundle.0.join("run.sh"), RUN_SCRIPT).unwrap();
             fs::write(bundle.0.join("revision.txt"), "revision abc\ndirty false\n").unwrap();
-            bundle.plant("shardgraph", "echo verified yes");
-            bundle.plant(
-                "tests/one",
-                "echo \"$@ ${SHARDGRAPH_EMULATED_LIBRARY##*/}\"; echo METRIC:a/b:1:s",
-            );
+            bundle.plant("shardgraph", WRITES_TO_OUT);
+            bundle.plant("tests/one", &a_test("echo METRIC:a/b:1:s"));
             bundle.plant("bench-gpu", "echo INFO:device:x; echo METRIC:c/d:2:s");
             bundle
         }
@@ -213,12 +221,23 @@ mod tests {
             );
         }
 
-        fn run(&self, steps: &[&str]) -> Option<i32> {
+        fn shell(&self, stages: &[&str]) -> std::process::Command {
             let mut shell = process::command("/bin/sh");
-            shell.arg(self.0.join("run.sh")).args(steps);
+            shell.arg(self.0.join("run.sh")).args(stages);
             shell.env_clear().env("PATH", self.0.join("bin"));
             shell.env("OUT", self.0.join("out"));
-            shell.output().unwrap().status.code()
+            shell
+        }
+
+        fn run(&self, stages: &[&str]) -> Option<i32> {
+            self.shell(stages).output().unwrap().status.code()
+        }
+
+        /// A log out of the archive.
+        fn log(&self, name: &str) -> String {
+            let mut tar = process::command("tar");
+            tar.arg("-xOf").arg(self.0.join("out/logs.tar"));
+            process::stdout_of(tar.arg(format!("logs/{name}.log"))).unwrap()
         }
 
         fn text(&self, name: &str) -> String {
@@ -248,25 +267,35 @@ mod tests {
     }
 
     #[test]
-    fn runs_all_steps_and_gathers_metrics() {
+    fn runs_all_stages_and_gathers_metrics() {
         let bundle = Bundle::new("bundle-good");
+        bundle.plant("bench-gpu_policy", "echo METRIC:e/f:3:s");
+        bundle.plant("bench-gpu", "echo INFO:device:x; echo METRIC:$2/d:2:s");
         assert_eq!(bundle.run(&[]), Some(0), "{}", bundle.text("summary.txt"));
-        assert_eq!(
-            bundle.text("metrics.txt"),
-            "METRIC:a/b:1:s\nINFO:device:x\nMETRIC:c/d:2:s\n"
-        );
+        let metrics = bundle.text("metrics.txt");
+        let begins = "METRIC:a/b:1:s\nINFO:device:x\nMETRIC:cover/d:2:s\n";
+        assert!(metrics.starts_with(begins), "{metrics}");
+        assert!(metrics.ends_with("METRIC:e/f:3:s\n"), "{metrics}");
         let summary = bundle.text("summary.txt");
-        assert!(summary.contains("passed: test-one\n") && summary.contains("passed: bench-gpu\n"));
-        assert!(summary.contains("SKIPPED: memcheck: no compute-sanitizer\n"));
-        let log = bundle.text("test-one.log");
+        for line in [
+            "passed: tests-one-inner__case\n",
+            "passed: bench-sgns\n",
+            "passed: jobs-solve-bits: as the host's\n",
+            "SKIPPED: memcheck: no compute-sanitizer\n",
+            "SKIPPED: profile: no Nsight Compute (ncu)\n",
+        ] {
+            assert!(summary.contains(line), "{line} in {summary}");
+        }
+        assert!(!summary.contains("slow"), "{summary}");
+        let log = bundle.log("tests-one-inner__case");
         assert!(
-            log.starts_with("--show-output libshardgraph_emulated.so\n"),
+            log.starts_with("--exact inner::case --show-output --test-threads 1 none\n"),
             "{log}"
         );
         let host = bundle.text("host.txt");
         assert!(host.starts_with("revision abc\n") && host.contains("\nmemory_kib "));
         assert_eq!(bundle.run(&["bench"]), Some(0));
-        assert!(!bundle.text("summary.txt").contains("test-one"));
+        assert!(!bundle.text("summary.txt").contains("tests-one"));
         assert_eq!(bundle.run(&["benches"]), Some(2));
     }
 
@@ -280,11 +309,14 @@ mod tests {
         assert_eq!(bundle.run(&["memcheck", "racecheck"]), Some(1));
         let summary = bundle.text("summary.txt");
         assert!(
-            summary.contains("FAILED: memcheck-one, exit code 9"),
+            summary.starts_with("FAILED: memcheck-one-inner__case, exit code 9"),
             "{summary}"
         );
-        assert!(summary.contains("passed: racecheck-one\n"), "{summary}");
-        let log = bundle.text("racecheck-one.log");
+        assert!(
+            summary.contains("passed: racecheck-one-inner__case\n"),
+            "{summary}"
+        );
+        let log = bundle.log("racecheck-one-inner__case");
         assert!(
             log.starts_with("4 --tool racecheck --error-exitcode 9 /"),
             "{log}"
@@ -294,28 +326,58 @@ mod tests {
     #[test]
     fn no_gpu_is_3_and_what_fails_is_1() {
         let bundle = Bundle::new("bundle-bad");
-        bundle.plant("tests/two", "exit 101");
+        bundle.plant("tests/two", &a_test("echo why; exit 101"));
+        assert_eq!(bundle.run(&["tests"]), Some(1));
+        let summary = bundle.text("summary.txt");
+        assert!(
+            summary.starts_with("FAILED: tests-two-inner__case, exit code 101"),
+            "{summary}"
+        );
+        assert!(summary.contains("passed: tests-one-inner__case\n"));
+        let skip = |device| format!("echo 'SKIPPED: x: device `{device}` is not available: no'");
+        bundle.plant("tests/two", &a_test(&skip("cuda")));
         assert_eq!(bundle.run(&["tests"]), Some(1));
         assert!(
             bundle
                 .text("summary.txt")
-                .contains("FAILED: test-two, exit code 101")
+                .contains("the device was skipped")
         );
-        bundle.plant(
-            "tests/two",
-            "echo 'SKIPPED: x: device `cuda` is not available: no'",
-        );
-        assert_eq!(bundle.run(&["tests"]), Some(1));
-        assert!(bundle.text("summary.txt").contains("the GPU was skipped"));
-        bundle.plant(
-            "tests/two",
-            "echo 'SKIPPED: x: device `emulated` is not available: no'",
-        );
+        bundle.plant("tests/two", &a_test(&skip("emulated")));
         assert_eq!(bundle.run(&["tests"]), Some(0));
         bundle.plant("shardgraph", "echo 'no driver' >&2; exit 3");
         assert_eq!(bundle.run(&[]), Some(3));
         bundle.plant("shardgraph", "exit 1");
-        assert_eq!(bundle.run(&[]), Some(1));
+        assert_eq!(bundle.run(&["solve"]), Some(1));
+    }
+
+    #[test]
+    fn another_answer_than_the_hosts_fails() {
+        let bundle = Bundle::new("bundle-differs");
+        bundle.plant(
+            "shardgraph",
+            "for word; do [ \"$last\" = --device ] && d=$word; [ \"$last\" = --out ] && echo $d > \"$word\"; last=$word; done; true",
+        );
+        assert_eq!(bundle.run(&["jobs"]), Some(1));
+        let summary = bundle.text("summary.txt");
+        assert!(
+            summary.starts_with("FAILED: jobs-solve-bits: other than the host's\n"),
+            "{summary}"
+        );
+        assert!(summary.contains("passed: jobs-train\n"), "{summary}");
+    }
+
+    #[test]
+    fn a_stage_begins_nothing_after_its_time() {
+        let bundle = Bundle::new("bundle-budget");
+        let mut shell = bundle.shell(&["tests"]);
+        shell.env("BUDGET", "0");
+        assert_eq!(shell.output().unwrap().status.code(), Some(1));
+        let summary = bundle.text("summary.txt");
+        assert!(
+            summary.contains("1 left out")
+                && summary.contains("LEFT OUT: tests-one-inner__case: the stage's 0 s are over\n"),
+            "{summary}"
+        );
     }
 
     #[test]
@@ -340,6 +402,7 @@ mod tests {
         let body =
             "echo $LD_LIBRARY_PATH; for f in ${LD_LIBRARY_PATH%%:*}/*; do echo link ${f##*/}; done";
         bundle.plant("bench-gpu", body);
+        bundle.plant("bench-gpu_policy", "true");
         let old = format!("{here}/cuda");
         let mut shell = process::command("/bin/sh");
         shell.arg(bundle.0.join("run.sh")).arg("bench").env_clear();
@@ -350,7 +413,7 @@ mod tests {
             .env("OUT", bundle.0.join("out"))
             .env("LD_LIBRARY_PATH", "/given");
         assert_eq!(shell.output().unwrap().status.code(), Some(0));
-        let log = bundle.text("bench-gpu.log");
+        let log = bundle.log("bench-cover");
         let expected =
             format!(":{here}/cuda/lib64:{here}/site/nvidia/cu13/lib:{here}/site/nvidia/nccl/lib");
         assert!(
