@@ -107,8 +107,7 @@ pub struct TrainOptions<'o> {
     pub init: Option<&'o Embedding>,
     /// True: the context table of order 2 is given too.
     pub contexts: bool,
-    /// True: each pass is reported, with its loss. This takes up to an eighth of the time, and
-    /// changes no bit.
+    /// True: each pass is reported, with its loss. This takes time, and changes no bit.
     pub reports: bool,
 }
 
