@@ -73,6 +73,8 @@ pub fn metrics(data: &[u8]) {
     assert!(once[0].len() <= data.len() && once[1].len() <= header.len() + data.len());
     let scalars = read_scalars(&events).expect("what was kept is whole");
     assert!(scalars.iter().all(|scalar| scalar.step <= 3));
+    drop(run);
+    let (run, _) = Folder::of_old_run(&folder, &[]).expect("its checkpoint");
     run.open_metrics(3e9).expect("room for files");
     assert!(read() == once, "cut back twice is cut back once");
 }

@@ -111,6 +111,14 @@ impl Labels {
         }
     }
 
+    /// The name of `v`, where names are text.
+    pub(crate) fn text_of(&self, v: u32) -> Option<&[u8]> {
+        match &self.0 {
+            Kind::Text(interner) => Some(interner.get(v)),
+            _ => None,
+        }
+    }
+
     /// True if a line of an edge list that begins with `v` is a comment.
     pub(crate) fn starts_comment(&self, v: u32) -> bool {
         match &self.0 {

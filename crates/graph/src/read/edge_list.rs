@@ -107,9 +107,9 @@ const COLUMN_NAMES: [(&str, &str); 15] = [
     ("follower", "followee"),
 ];
 
-fn are_column_names(u: Field<'_>, v: Field<'_>) -> bool {
-    let plain = |field: Field<'_>| {
-        let text = String::from_utf8_lossy(field.bytes).to_ascii_lowercase();
+pub(crate) fn are_column_names(u: &[u8], v: &[u8]) -> bool {
+    let plain = |field: &[u8]| {
+        let text = String::from_utf8_lossy(field).to_ascii_lowercase();
         let text = text.trim_matches('"').replace(['_', '-'], "");
         text.strip_suffix("id").unwrap_or(&text).to_owned()
     };
@@ -130,7 +130,7 @@ fn scan_ids(source: &Source<'_>, options: &ReadOptions) -> Result<Scan, Error> {
         let Some((u, v, _)) = two_ids(line)? else {
             continue;
         };
-        if n_edges == 0 && header.is_none() && are_column_names(u, v) {
+        if n_edges == 0 && header.is_none() && are_column_names(u.bytes, v.bytes) {
             header = Some((
                 line.number,
                 shown(Field {
@@ -382,7 +382,7 @@ fn skip_blanks(bytes: &[u8], at: usize) -> usize {
 }
 
 /// The id as an integer, if writing that integer gives the same text.
-fn integer(field: &[u8]) -> Option<u64> {
+pub(crate) fn integer(field: &[u8]) -> Option<u64> {
     if field[0] == b'0' && field.len() > 1 {
         return None;
     }

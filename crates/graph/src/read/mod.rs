@@ -2,7 +2,7 @@
 
 mod detect;
 mod dimacs;
-mod edge_list;
+pub(crate) mod edge_list;
 mod fields;
 mod gset;
 mod ids;

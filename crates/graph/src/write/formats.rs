@@ -1,6 +1,7 @@
 //! The text of each format.
 
 use super::unsupported;
+use crate::read::edge_list::{are_column_names, integer};
 use crate::{Error, Format, Graph, Labels};
 use std::io::{self, Write};
 
@@ -38,6 +39,27 @@ fn matrix_market(out: &mut dyn Write, graph: &Graph) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a reader would take the first edge for the names of columns: it has these, or is the only one with text at both ends
+/// while the others are integers.
+fn looks_like_header(graph: &Graph, labels: &Labels) -> bool {
+    let mut edges = graph.weighted_edges();
+    let Some((u, v, _)) = edges.next() else {
+        return false;
+    };
+    let (Some(first), Some(second)) = (labels.text_of(u), labels.text_of(v)) else {
+        return false;
+    };
+    let is_text = |v: u32| {
+        labels
+            .text_of(v)
+            .is_some_and(|text| integer(text).is_none())
+    };
+    let mut is_alone = || !edges.any(|(u, v, _)| is_text(u) || is_text(v));
+    are_column_names(first, second)
+        || are_column_names(second, first)
+        || is_text(u) && is_text(v) && graph.n_edges() > 1 && is_alone()
+}
+
 fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io::Result<()> {
     writeln!(out, "# Undirected graph: each edge once")?;
     writeln!(
@@ -48,7 +70,9 @@ fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io:
     )?;
     let numbers = Labels::offset(0, graph.n_nodes());
     let labels = labels.unwrap_or(&numbers);
-    for (u, v, weight) in graph.weighted_edges() {
+    let n_last = usize::from(looks_like_header(graph, labels));
+    let first_last = graph.weighted_edges().take(n_last);
+    for (u, v, weight) in graph.weighted_edges().skip(n_last).chain(first_last) {
         // A line that begins with such a name would be read as a comment.
         let (first, second) = if labels.starts_comment(u) {
             (v, u)

@@ -248,3 +248,31 @@ fn pipes_are_read_and_written() {
     assert_eq!(reader.join().unwrap(), graph);
     assert_eq!(folder_names(folder.path()), ["pipe.el"]);
 }
+
+/// A first edge that a reader would take for the names of columns is written last.
+#[test]
+fn an_edge_that_looks_like_a_header_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("written.el");
+    let edges_of = |import: &shardgraph_graph::Import| {
+        let name = |v| import.labels.get(v);
+        let mut edges: Vec<[String; 2]> = import
+            .graph
+            .weighted_edges()
+            .map(|(u, v, _)| [name(u), name(v)])
+            .collect();
+        edges.iter_mut().for_each(|edge| edge.sort());
+        edges.sort();
+        edges
+    };
+    for text in [
+        "rn0 4J0\nrn0 4J0 0\n11 12\n12 13\n",
+        "source source\nsource target\ntarget b\n",
+    ] {
+        let read = read_bytes("g.el", text.as_bytes(), &ReadOptions::default()).unwrap();
+        let options = WriteOptions::default();
+        write_graph(&path, &read.graph, Some(&read.labels), options).unwrap();
+        let again = read_graph(&path, &ReadOptions::default()).unwrap();
+        assert_eq!(edges_of(&again), edges_of(&read), "{text}");
+    }
+}
