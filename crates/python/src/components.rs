@@ -156,7 +156,7 @@ impl NativeNetwork {
 
     fn outputs(&self, ctx: &mut dyn Ctx, rows: &[f32]) -> Result<Vec<Var>, NetworkError> {
         let width = self.layers.n_inputs();
-        if rows.is_empty() || rows.len() % width != 0 {
+        if rows.is_empty() || !rows.len().is_multiple_of(width) {
             let n = rows.len();
             return Err(Wrong(format!("{n} numbers: expected rows of {width}")).into());
         }
