@@ -237,13 +237,18 @@ fn scores_dict<'py>(py: Python<'py>, scores: &RankScores) -> PyResult<Bound<'py,
 
 /// The default settings of a model, with those of `settings` in their place.
 ///
-/// The model is the paper's with `"encode": true`, sampled where the loss is, and else the default for so many nodes.
+/// With `"encode": true` R-GCN beside the decoder; where the loss is sampled, the paper's model or a sampled decoder; else the
+/// default for so many nodes.
 fn link_config(n_nodes: u32, settings: &str) -> Result<LinkConfig, serde_json::Error> {
     let settings: Value = serde_json::from_str(settings)?;
-    let base = match (settings.get("encode"), settings.get("loss")) {
-        (Some(Value::Bool(true)), _) => LinkConfig::with_encoder(),
-        (_, Some(Value::String(loss))) if loss != "k-vs-all" => LinkConfig::sampled(),
-        _ => LinkConfig::for_nodes(n_nodes),
+    let encodes = settings.get("encode") == Some(&Value::Bool(true));
+    let is_sampled =
+        matches!(settings.get("loss"), Some(Value::String(loss)) if loss != "k-vs-all");
+    let base = match (encodes, is_sampled) {
+        (true, true) => LinkConfig::paper(),
+        (true, false) => LinkConfig::with_encoder(),
+        (false, true) => LinkConfig::sampled(),
+        (false, false) => LinkConfig::for_nodes(n_nodes),
     };
     let mut whole = serde_json::to_value(base)?;
     overlay(&mut whole, settings);

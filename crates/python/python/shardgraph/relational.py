@@ -146,8 +146,8 @@ class RelationalClassifier(ClassifierMixin, BaseEstimator):
 class RelationalLinks(BaseEstimator):
     """Link prediction: a score for each triple, learnt from true ones.
 
-    :param encoder: nothing for vectors of nodes alone, which rank best; ``rgcn`` for the paper's model below them.
-    :param decoder: complex or distmult; by default complex, and with an encoder distmult.
+    :param encoder: nothing for vectors of nodes alone; ``rgcn`` for layers that add to them once they are learnt.
+    :param decoder: complex or distmult; by default complex.
     :param width: numbers of a node's vector.
     :param settings: further settings by their names in a settings file, such as ``{"n3": 0.01}``.
 
