@@ -96,10 +96,12 @@ impl CartPoles {
         check_length("CartPoles::step", "actions", self.len(), actions.len())?;
         self.check_actions(actions)?;
         let threads = self.threads.clone();
-        self.with_carts(|mut carts| match threads.are_several() {
-            true => threads.run(|| carts.advance_in_shards(actions)),
-            false => carts.advance_all(actions),
-        });
+        self.with_carts(
+            |mut carts| match threads.are_several() && carts.has_several_shards() {
+                true => threads.run(|| carts.advance_in_shards(actions)),
+                false => carts.advance_all(actions),
+            },
+        );
         Ok(&self.step)
     }
 

@@ -64,9 +64,14 @@ impl<'a> CartShard<'a> {
         }
     }
 
+    /// Whether there is work for a second thread.
+    pub(crate) fn has_several_shards(&self) -> bool {
+        self.starts.len() > SHARD
+    }
+
     /// Takes checked actions, the shards on the threads of the surrounding pool.
     pub(crate) fn advance_in_shards(mut self, actions: &[u32]) {
-        if self.starts.len() <= SHARD {
+        if !self.has_several_shards() {
             return self.advance_all(actions);
         }
         let n = half(self.starts.len(), SHARD);
