@@ -272,9 +272,9 @@ impl Line {
     /// Fits an undirected graph on the host; its nodes are called by their numbers.
     ///
     /// # Errors
-    /// As [`train`](crate::train); settings out of range.
+    /// As [`train`](crate::train()); settings out of range.
     /// # Determinism
-    /// As [`train`](crate::train), unless there is a time limit.
+    /// As [`train`](crate::train()), unless there is a time limit.
     pub fn fit(&self, graph: &Graph) -> Result<Fitted, Error> {
         let labels = NodeLabels::numbers(graph.n_nodes());
         let edges: Vec<(u32, u32)> = graph.edges().collect();
@@ -284,9 +284,9 @@ impl Line {
     /// As [`Line::fit`], from edges without directions, with labels and on a device.
     ///
     /// # Errors
-    /// As [`train`](crate::train); settings out of range.
+    /// As [`train`](crate::train()); settings out of range.
     /// # Determinism
-    /// As [`train`](crate::train), unless there is a time limit.
+    /// As [`train`](crate::train()), unless there is a time limit.
     pub fn fit_edges(
         &self,
         edges: &[(u32, u32)],
@@ -305,9 +305,9 @@ impl Line {
     /// As [`Line::fit`], of a store. Directions and weights count in the final training alone.
     ///
     /// # Errors
-    /// As [`train`](crate::train); settings out of range.
+    /// As [`train`](crate::train()); settings out of range.
     /// # Determinism
-    /// As [`train`](crate::train), unless there is a time limit.
+    /// As [`train`](crate::train()), unless there is a time limit.
     pub fn fit_store(
         &self,
         store: &Store,
