@@ -47,7 +47,7 @@ pub(super) fn run(log: &mut TestLog) -> Result<()> {
     let programs = sized.into_iter().map(|(_, program)| job(program));
     let mut jobs: VecDeque<Job> = programs.collect();
     jobs.insert(1.min(jobs.len()), documentation());
-    let mut done = run_all(jobs, log)?;
+    let mut done = run_all(jobs, log, &mut |line| println!("{line}"))?;
     done.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     println!("\nslowest test programs:");
     for job in done.iter().take(N_SLOWEST) {
@@ -89,8 +89,12 @@ fn shown(folder: &Path) -> String {
     short.display().to_string()
 }
 
-/// Runs the jobs and prints the output of each when it is done.
-fn run_all(jobs: VecDeque<Job>, log: &mut TestLog) -> Result<Vec<Done>> {
+/// Runs the jobs and hands on the lines of each when it is done.
+fn run_all(
+    jobs: VecDeque<Job>,
+    log: &mut TestLog,
+    print: &mut dyn FnMut(&str),
+) -> Result<Vec<Done>> {
     let queue = Mutex::new(jobs);
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
@@ -113,10 +117,9 @@ fn run_all(jobs: VecDeque<Job>, log: &mut TestLog) -> Result<Vec<Done>> {
         let mut all = Vec::new();
         for done in receiver {
             let done = done?;
-            println!("\n--- {}: {:.1} s", done.name, done.seconds);
-            for line in done.output.lines().filter(|line| log.line(line)) {
-                println!("{line}");
-            }
+            print(&format!("\n--- {}: {:.1} s", done.name, done.seconds));
+            let shown = done.output.lines().filter(|line| log.line(line));
+            shown.for_each(&mut *print);
             all.push(done);
         }
         Ok(all)
@@ -161,7 +164,7 @@ mod tests {
             job("c", &format!("echo '{passed}'")),
         ];
         let mut log = TestLog::default();
-        let done = run_all(jobs.into(), &mut log).unwrap();
+        let done = run_all(jobs.into(), &mut log, &mut |_| ()).unwrap();
         let failed: Vec<&str> = done
             .iter()
             .filter(|job| !job.has_passed)
