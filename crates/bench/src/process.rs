@@ -10,8 +10,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 
 use crate::paths;
+use crate::report::{Failure, Report};
 
 /// Seconds since it was made.
 pub(crate) struct Stopwatch(Instant);
@@ -261,6 +263,30 @@ fn high_water_mark(status: &str) -> Option<u64> {
 
 fn kib_of(text: &str) -> Option<u64> {
     text.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Runs a script of `crates/bench/peers`, whose lines are rows as JSON, or `SKIPPED:` and why.
+pub(crate) fn peer_rows(
+    python: &str,
+    script: &str,
+    request: &Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    let mut peer = command(python);
+    peer.arg(paths::peer(script)).arg(request.to_string());
+    let mut wrong = None;
+    let succeeded = each_line(&mut peer, |line| {
+        match (line.strip_prefix("SKIPPED:"), serde_json::from_str(line)) {
+            (Some(why), _) => out.skip(why.trim()),
+            (None, Ok(row)) => out.row(row),
+            (None, Err(_)) => wrong = Some(format!("{script} printed {line:?}")),
+        }
+    })?;
+    match (wrong, succeeded) {
+        (Some(wrong), _) => Err(wrong.into()),
+        (None, false) => Err(format!("{script} failed with {python}").into()),
+        (None, true) => Ok(()),
+    }
 }
 
 #[cfg(test)]

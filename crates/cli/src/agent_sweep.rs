@@ -17,7 +17,7 @@ use crate::exit::BadInput;
 use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::sweep_folder::{Row, Run, Sweep, SweepFolder, thinned};
+use crate::sweep_folder::{Row, Sweep, SweepFolder, SweepRun, thinned};
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
@@ -230,7 +230,7 @@ fn train_all(
 }
 
 /// Trains and scores one run.
-fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Result<Run> {
+fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Result<SweepRun> {
     let (mut curve, mut reached) = (Vec::new(), None);
     let timer = Timer::start(&Device::host());
     let mut progress = |progress: &TrainProgress| {
@@ -263,7 +263,7 @@ fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Res
     let environments = options.environments_of(config)?;
     let episodes = (sweep.episodes, Choice::Greedy);
     let played = Evaluation::play(agent.as_mut(), &environments, episodes, config.seed)?;
-    Ok(Run {
+    Ok(SweepRun {
         seed: config.seed,
         score: played.mean_return(),
         seconds,

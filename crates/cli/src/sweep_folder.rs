@@ -35,7 +35,7 @@ pub(crate) struct Sweep {
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct SweepRun {
     pub(crate) seed: u64,
     pub(crate) score: f64,
     pub(crate) seconds: f64,
@@ -64,7 +64,7 @@ pub(crate) struct Row {
     /// The interquartile mean over the runs that did.
     pub(crate) seconds_to_target_iqm: Option<f64>,
     pub(crate) steps_to_target_iqm: Option<f64>,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<SweepRun>,
 }
 
 impl Sweep {
@@ -76,8 +76,8 @@ impl Sweep {
     }
 
     /// The row of a combination of values.
-    pub(crate) fn row(&self, combination: usize, runs: Vec<Run>) -> Row {
-        let all = |value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<f64>>();
+    pub(crate) fn row(&self, combination: usize, runs: Vec<SweepRun>) -> Row {
+        let all = |value: fn(&SweepRun) -> f64| runs.iter().map(value).collect::<Vec<f64>>();
         let scores = all(|run| run.score);
         let of = interquartile_interval(&scores, 1);
         let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -267,12 +267,12 @@ impl SweepFolder {
     }
 
     /// A run that ended before.
-    pub(crate) fn run(&self, combination: usize, seed: u64) -> anyhow::Result<Option<Run>> {
+    pub(crate) fn run(&self, combination: usize, seed: u64) -> anyhow::Result<Option<SweepRun>> {
         saved_run(&self.path, combination, seed)
     }
 
     /// Keeps a run.
-    pub(crate) fn keep(&self, combination: usize, run: &Run) -> anyhow::Result<()> {
+    pub(crate) fn keep(&self, combination: usize, run: &SweepRun) -> anyhow::Result<()> {
         write(&run_file(&self.path, combination, run.seed), run)
     }
 }
@@ -302,7 +302,7 @@ pub(crate) fn read_sweep(folder: &Path) -> anyhow::Result<Option<(Sweep, Vec<Row
         let seeds = (0..sweep.repeats).map(|idx| sweep.settings.seed.wrapping_add(idx));
         let runs = seeds.map(|seed| saved_run(folder, combination, seed));
         let runs = runs.filter_map(anyhow::Result::transpose);
-        let runs = runs.collect::<anyhow::Result<Vec<Run>>>()?;
+        let runs = runs.collect::<anyhow::Result<Vec<SweepRun>>>()?;
         if !runs.is_empty() {
             rows.push(sweep.row(combination, runs));
         }
@@ -339,12 +339,12 @@ fn run_file(folder: &Path, combination: usize, seed: u64) -> PathBuf {
     folder.join(format!("run-{combination}-{seed}.json"))
 }
 
-fn saved_run(folder: &Path, combination: usize, seed: u64) -> anyhow::Result<Option<Run>> {
+fn saved_run(folder: &Path, combination: usize, seed: u64) -> anyhow::Result<Option<SweepRun>> {
     let file = run_file(folder, combination, seed);
     match file.is_file() {
         false => Ok(None),
         true => {
-            let run: Run = read(&file)?;
+            let run: SweepRun = read(&file)?;
             let is_right = run.seed == seed && run.curve.is_sorted_by_key(|(step, _)| *step);
             match is_right {
                 true => Ok(Some(run)),
@@ -388,8 +388,8 @@ mod tests {
         }
     }
 
-    fn run(seed: u64, score: f64) -> Run {
-        Run {
+    fn run(seed: u64, score: f64) -> SweepRun {
+        SweepRun {
             seed,
             score,
             seconds: 0.5,

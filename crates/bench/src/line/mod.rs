@@ -8,8 +8,6 @@ mod peers;
 mod quality;
 mod times;
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::measure::{Context, parsed};
@@ -106,7 +104,7 @@ impl Peers {
                 .filter(|python| *python != NONE)
             {
                 None => out.skip(NO_PYTORCH),
-                Some(python) => in_python(python, &request, out)?,
+                Some(python) => process::peer_rows(python, SCRIPT, &request, out)?,
             }
         }
         if let Some(request) = &self.packages {
@@ -160,22 +158,4 @@ fn of_packages(python: &str, request: &Value, out: &mut Report) -> Result<(), Fa
         }
     }
     Ok(())
-}
-
-fn in_python(python: &str, request: &Value, out: &mut Report) -> Result<(), Failure> {
-    let mut command: Command = process::command(python);
-    command.arg(paths::peer(SCRIPT)).arg(request.to_string());
-    let mut wrong = None;
-    let succeeded = process::each_line(&mut command, |line| {
-        match (line.strip_prefix("SKIPPED:"), serde_json::from_str(line)) {
-            (Some(why), _) => out.skip(why.trim()),
-            (None, Ok(row)) => out.row(row),
-            (None, Err(_)) => wrong = Some(format!("{SCRIPT} printed {line:?}")),
-        }
-    })?;
-    match (wrong, succeeded) {
-        (Some(wrong), _) => Err(wrong.into()),
-        (None, false) => Err(format!("{SCRIPT} failed with {python}").into()),
-        (None, true) => Ok(()),
-    }
 }

@@ -19,7 +19,7 @@ use crate::peak_memory::peak_memory;
 
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct TrainAnswer<'a> {
     graph: &'a str,
     nodes: u32,
     edges: usize,
@@ -82,13 +82,13 @@ pub(super) fn answer<'a>(
     inputs: &'a Inputs,
     outcomes: &'a [Outcome],
     seconds: f64,
-) -> anyhow::Result<Answer<'a>> {
+) -> anyhow::Result<TrainAnswer<'a>> {
     let (data, labelled) = (&inputs.data, &inputs.labelled);
     let Some(last) = outcomes.last() else {
         return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
     };
     let (accuracy_mean, accuracy_std, accuracy_interval) = accuracy(outcomes);
-    Ok(Answer {
+    Ok(TrainAnswer {
         graph: &data.name,
         nodes: data.graph.n_nodes(),
         edges: data.graph.n_edges(),
@@ -160,7 +160,7 @@ fn params_hash(outcome: &Outcome) -> String {
     format!("{:016x}", outcome.params_hash)
 }
 
-impl Answer<'_> {
+impl TrainAnswer<'_> {
     fn write_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(epoch), Some(forward), Some(backward)) =
             (self.epoch_ms, self.forward_ms, self.backward_ms)
@@ -224,7 +224,7 @@ impl Answer<'_> {
     }
 }
 
-impl fmt::Display for Answer<'_> {
+impl fmt::Display for TrainAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.data)?;
         writeln!(

@@ -18,12 +18,12 @@ use crate::data::import::lines::{Line, Lines, shortened};
 #[derive(Clone, Debug)]
 pub struct Features {
     width: usize,
-    rows: Rows,
+    rows: RowStorage,
 }
 
 /// The place of the numbers.
 #[derive(Clone, Debug)]
-enum Rows {
+enum RowStorage {
     Memory(Vec<f32>),
     Disk(Arc<DiskRows>),
 }
@@ -41,7 +41,9 @@ struct DiskRows {
 impl PartialEq for Features {
     fn eq(&self, other: &Features) -> bool {
         match (&self.rows, &other.rows) {
-            (Rows::Memory(own), Rows::Memory(others)) => self.width == other.width && own == others,
+            (RowStorage::Memory(own), RowStorage::Memory(others)) => {
+                self.width == other.width && own == others
+            }
             _ => self.width == other.width && self.hash() == other.hash(),
         }
     }
@@ -79,7 +81,7 @@ impl Features {
         }
         Ok(Features {
             width,
-            rows: Rows::Memory(values),
+            rows: RowStorage::Memory(values),
         })
     }
 
@@ -124,7 +126,7 @@ impl Features {
         rows.hash = rows.scan(width)?;
         Ok(Features {
             width,
-            rows: Rows::Disk(Arc::new(rows)),
+            rows: RowStorage::Disk(Arc::new(rows)),
         })
     }
 
@@ -138,8 +140,8 @@ impl Features {
     #[must_use]
     pub fn n_rows(&self) -> usize {
         match &self.rows {
-            Rows::Memory(values) => values.len() / self.width,
-            Rows::Disk(rows) => rows.n_rows,
+            RowStorage::Memory(values) => values.len() / self.width,
+            RowStorage::Disk(rows) => rows.n_rows,
         }
     }
 
@@ -151,19 +153,19 @@ impl Features {
     /// When there are no more rows than that, or `row` has not their width.
     pub fn copy_row(&self, node: u32, row: &mut [f32]) -> Result<(), Error> {
         match &self.rows {
-            Rows::Memory(values) => {
+            RowStorage::Memory(values) => {
                 row.copy_from_slice(&values[node as usize * self.width..][..self.width]);
                 Ok(())
             }
-            Rows::Disk(rows) => rows.read(node as usize * self.width, row),
+            RowStorage::Disk(rows) => rows.read(node as usize * self.width, row),
         }
     }
 
     /// The hash of all numbers.
     pub(crate) fn hash(&self) -> u64 {
         match &self.rows {
-            Rows::Memory(values) => hash_numbers(values.iter().copied()),
-            Rows::Disk(rows) => rows.hash,
+            RowStorage::Memory(values) => hash_numbers(values.iter().copied()),
+            RowStorage::Disk(rows) => rows.hash,
         }
     }
 }
