@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -35,7 +36,26 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
         .stdin(Stdio::null())
         .env("CARGO_TERM_PROGRESS_WHEN", "never")
         .env("GIT_TERMINAL_PROMPT", "0");
+    if let Some(seed) = PROPERTY_SEED.get() {
+        command.env(PROPERTY_SEED_NAME, seed);
+    }
     command
+}
+
+/// What proptest begins its random cases with.
+const PROPERTY_SEED_NAME: &str = "PROPTEST_RNG_SEED";
+
+static PROPERTY_SEED: OnceLock<String> = OnceLock::new();
+
+/// From here on every child draws the same random cases for the same files of the revision: what passes or fails here does so on the
+/// next machine. The caller's own seed, where the environment has one, stays. Gives the seed, or nothing outside a checkout.
+pub(crate) fn seed_properties() -> Option<String> {
+    if let Ok(own) = std::env::var(PROPERTY_SEED_NAME) {
+        return Some(own);
+    }
+    let tree = stdout_of(command("git").args(["rev-parse", "HEAD^{tree}"])).ok()?;
+    let seed = u64::from_str_radix(tree.get(..16)?, 16).ok()?;
+    Some(PROPERTY_SEED.get_or_init(|| seed.to_string()).clone())
 }
 
 /// How cargo builds here, where the caller's environment does not say: whole and once, in one unit a crate and without debug
