@@ -21,19 +21,39 @@ def skip(why):
 
 
 class Goal:
-    """The mean return of the last 100 episodes, and when it first came to the goal."""
+    """The mean return, and when it first came to the goal: of the last 100 episodes, or of greedy ones each so many steps."""
 
-    def __init__(self, goal):
+    def __init__(self, goal, evaluation=None):
         self.goal, self.returns, self.reached = goal, deque(maxlen=100), None
         self.n_episodes, self.begin = 0, time.perf_counter()
+        self.evaluation, self.greedy = evaluation, None
+
+    def is_over(self, step, seed, act):
+        """Plays greedy episodes where they are due, outside of the time; whether they came to the goal."""
+        if self.evaluation is None or step % self.evaluation["every"]:
+            return False
+        begin, n = time.perf_counter(), self.evaluation["episodes"]
+        envs, seen = vector(n, seed + 1000)
+        returns, alive = np.zeros(n), np.ones(n, bool)
+        while alive.any():
+            seen, reward, terminated, truncated, _ = envs.step(act(seen))
+            returns += reward * alive
+            alive &= ~(terminated | truncated)
+        self.greedy = float(returns.mean())
+        self.begin += time.perf_counter() - begin
+        if self.greedy >= self.goal:
+            self.reached = (step, time.perf_counter() - self.begin)
+        return self.reached is not None
 
     def ended(self, episodic_return, step):
         self.returns.append(episodic_return)
         self.n_episodes += 1
-        if self.reached is None and self.mean() >= self.goal:
+        if self.evaluation is None and self.reached is None and self.mean() >= self.goal:
             self.reached = (step, time.perf_counter() - self.begin)
 
     def mean(self):
+        if self.evaluation is not None:
+            return self.greedy
         return float(np.mean(self.returns)) if self.returns else 0.0
 
     def row(self, peer, seed, n_steps):
@@ -65,7 +85,7 @@ def vector(n, seed):
     return envs, envs.reset(seed=seed)[0]
 
 
-def ppo_loop(torch, h, seed, goal):
+def ppo_loop(torch, h, seed, tracked):
     """CleanRL's ppo.py: GAE, clipped surrogate, annealed step size, minibatches."""
     torch.manual_seed(seed)
     rng, n, t_max = np.random.default_rng(seed), h["n_environments"], h["rollout_steps"]
@@ -75,7 +95,6 @@ def ppo_loop(torch, h, seed, goal):
     params = [*actor.parameters(), *critic.parameters()]
     optimiser = torch.optim.Adam(params, lr=h["learning_rate"], eps=1e-5)
     returns, n_updates = np.zeros(n), h["steps"] // (n * t_max)
-    tracked = Goal(goal)
     shape = (t_max, n)
     observations = torch.zeros(*shape, 4)
     actions, log_probs, rewards, dones, values = (torch.zeros(shape) for _ in range(5))
@@ -120,10 +139,10 @@ def ppo_loop(torch, h, seed, goal):
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(params, 0.5)
                 optimiser.step()
-    return tracked, step
+    return step
 
 
-def dqn_loop(torch, h, seed, goal):
+def dqn_loop(torch, h, seed, tracked):
     """CleanRL's dqn.py: one environment, uniform replay, hard target copies."""
     import gymnasium
 
@@ -138,7 +157,12 @@ def dqn_loop(torch, h, seed, goal):
     capacity = h["capacity"]
     memory = [np.zeros((capacity, 4), np.float32), np.zeros(capacity, np.int64), np.zeros(capacity, np.float32),
               np.zeros((capacity, 4), np.float32), np.zeros(capacity, np.float32)]
-    seen, episodic_return, tracked = env.reset(seed=seed)[0], 0.0, Goal(goal)
+    seen, episodic_return = env.reset(seed=seed)[0], 0.0
+
+    def greedy(seen):
+        with torch.no_grad():
+            return online(torch.from_numpy(seen)).argmax(1).numpy()
+
     for step in range(1, h["steps"] + 1):
         fraction = min(1.0, step / (h["exploration_fraction"] * h["steps"]))
         epsilon = 1.0 + fraction * (h["epsilon_end"] - 1.0)
@@ -166,23 +190,24 @@ def dqn_loop(torch, h, seed, goal):
             optimiser.step()
         if step % h["target_sync_steps"] == 0:
             target.load_state_dict(online.state_dict())
-    return tracked, h["steps"]
+        if tracked.is_over(step, seed, greedy):
+            break
+    return step
 
 
-def sb3(torch, algorithm, h, seed, goal):
+def sb3(torch, algorithm, h, seed, tracked):
     """The class of stable-baselines3 with the hyper-parameters of its model zoo, which the request brings."""
     import stable_baselines3 as library
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
-
-    tracked = Goal(goal)
 
     class Watch(BaseCallback):
         def _on_step(self):
             for info in self.locals["infos"]:
                 if "episode" in info:
                     tracked.ended(info["episode"]["r"], self.num_timesteps)
-            return True
+            greedy = lambda seen: self.model.predict(seen, deterministic=True)[0]
+            return not tracked.is_over(self.num_timesteps, seed, greedy)
 
     settings = dict(h["sb3"])
     hidden = settings.pop("net_arch", None)
@@ -195,7 +220,7 @@ def sb3(torch, algorithm, h, seed, goal):
         "MlpPolicy", envs, seed=seed, device="cpu", policy_kwargs=policy, **settings)
     tracked.begin = time.perf_counter()
     model.learn(total_timesteps=h["steps"], callback=Watch())
-    return tracked, model.num_timesteps
+    return model.num_timesteps
 
 
 def learn(request):
@@ -216,11 +241,11 @@ def learn(request):
     n_reached = 0
     seeds = range(request["first_seed"], request["first_seed"] + request["seeds"])
     for seed in seeds:
+        tracked = Goal(request["goal"], request.get("evaluation"))
         if peer == "stable-baselines3":
-            tracked, n_steps = sb3(torch, algorithm, h, seed, request["goal"])
+            n_steps = sb3(torch, algorithm, h, seed, tracked)
         else:
-            loop = {"ppo": ppo_loop, "dqn": dqn_loop}[algorithm]
-            tracked, n_steps = loop(torch, h, seed, request["goal"])
+            n_steps = {"ppo": ppo_loop, "dqn": dqn_loop}[algorithm](torch, h, seed, tracked)
         n_reached += tracked.reached is not None
         print(json.dumps(tracked.row(name, seed, n_steps)), flush=True)
     row = {"what": f"{name}: seeds that came to {request['goal']}", "reached": n_reached, "seeds": len(seeds)}

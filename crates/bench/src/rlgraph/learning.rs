@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shardgraph_agents::{AgentConfig, Algorithm, RunOptions, Start, TrainOutcome, train};
+use shardgraph_agents::{
+    AgentConfig, Algorithm, Choice, DqnTrainer, Evaluation, RunOptions, Start, TrainOutcome, train,
+};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 
 use super::peers;
@@ -31,6 +34,9 @@ pub(super) struct Request {
     ranks: u32,
     /// Another algorithm than that of the settings.
     algorithm: Option<Algorithm>,
+    /// So many greedy episodes after each `every` steps decide, and a run of DQN ends with the goal; absent: the last 100 episodes of
+    /// training do, and the run goes on.
+    evaluation_episodes: Option<usize>,
     /// Peers, for `--peer-python`.
     #[serde(default)]
     peers: Vec<Peer>,
@@ -59,13 +65,21 @@ type Curve = Vec<f64>;
 pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Result<(), Failure> {
     let (mut curves, mut n_good) = (Vec::new(), 0);
     for seed in request.first_seed..request.first_seed + request.seeds {
-        let (curve, last) = learn(request, seed, out)?;
+        let last = match request.evaluation_episodes {
+            Some(n_episodes) => learn_until(request, seed, n_episodes, out)?,
+            None => {
+                let (curve, last) = learn(request, seed, out)?;
+                curves.push(curve);
+                last
+            }
+        };
         n_good += u64::from(last >= request.goal);
-        curves.push(curve);
     }
+    let has_curves = !curves.is_empty();
     for (idx, step) in (request.every..=request.steps)
         .step_by(request.every as usize)
         .enumerate()
+        .filter(|_| has_curves)
     {
         // A run may end a few steps behind its last point.
         let mut at_point: Vec<f64> = curves.iter().filter_map(|c| c.get(idx)).copied().collect();
@@ -81,6 +95,7 @@ pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Res
         json!({
             "task": "learn", "peer": peer.peer, "algorithm": peer.algorithm, "settings": peer.settings,
             "seeds": request.seeds, "first_seed": request.first_seed, "goal": request.goal, "threads": request.ranks,
+            "evaluation": request.evaluation_episodes.map(|n| json!({"episodes": n, "every": request.every})),
         })
     });
     asked
@@ -96,13 +111,8 @@ pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Res
 }
 
 fn learn(request: &Request, seed: u64, out: &mut Report) -> Result<(Curve, f64), Failure> {
-    let mut config = AgentConfig::named(&request.agent).ok_or("no such settings")?;
-    (config.seed, config.steps) = (seed, request.steps);
-    if let Some(algorithm) = &request.algorithm {
-        config.algorithm = algorithm.clone();
-    }
     let start = Start::New {
-        config,
+        config: settings(request, seed)?,
         folder: None,
     };
     let (mut curve, every, timer) = (Vec::new(), request.every, Timer::wall());
@@ -128,6 +138,48 @@ fn learn(request: &Request, seed: u64, out: &mut Report) -> Result<(Curve, f64),
             "steps_to_goal": reached.map(|(step, _)| step), "seconds_to_goal": reached.map(|(_, seconds)| seconds),
         }));
     Ok((curve, last))
+}
+
+/// A run of DQN up to the first evaluation that comes to the goal; the seconds are those of training alone. Gives the last mean return.
+fn learn_until(
+    request: &Request,
+    seed: u64,
+    n_episodes: usize,
+    out: &mut Report,
+) -> Result<f64, Failure> {
+    let config = settings(request, seed)?;
+    let options = RunOptions::default();
+    let environments = options.environments_of(&config)?;
+    let mut trainer = DqnTrainer::new(&config, &options)?;
+    let (mut comm, mut seconds, mut mean_return) = (Comm::solo(), 0.0, f64::NAN);
+    while trainer.n_steps() < request.steps && !(mean_return >= request.goal) {
+        let (timer, next) = (Timer::wall(), trainer.n_steps() + request.every);
+        while trainer.n_steps() < next {
+            trainer.advance(&mut comm, Timeout::default())?;
+        }
+        seconds += timer.elapsed_s();
+        let agent = trainer.agent_mut();
+        mean_return = Evaluation::play(agent, &environments, (n_episodes, Choice::Greedy), seed)?
+            .mean_return();
+    }
+    let is_reached = mean_return >= request.goal;
+    let n_steps = trainer.n_steps();
+    out.row(json!({
+            "what": "seed", "seed": seed, "mean_return": mean_return, "episodes": trainer.episodes().n_episodes(),
+            "seconds": seconds, "frames_per_s": n_steps as f64 / seconds,
+            "steps_to_goal": is_reached.then_some(n_steps), "seconds_to_goal": is_reached.then_some(seconds),
+        }));
+    Ok(mean_return)
+}
+
+/// The settings of a seed's run.
+fn settings(request: &Request, seed: u64) -> Result<AgentConfig, Failure> {
+    let mut config = AgentConfig::named(&request.agent).ok_or("no such settings")?;
+    (config.seed, config.steps) = (seed, request.steps);
+    if let Some(algorithm) = &request.algorithm {
+        config.algorithm = algorithm.clone();
+    }
+    Ok(config)
 }
 
 /// The mean return at the end.
