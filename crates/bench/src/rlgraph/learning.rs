@@ -151,8 +151,8 @@ fn learn_until(
     let options = RunOptions::default();
     let environments = options.environments_of(&config)?;
     let mut trainer = DqnTrainer::new(&config, &options)?;
-    let (mut comm, mut seconds, mut mean_return) = (Comm::solo(), 0.0, f64::NAN);
-    while trainer.n_steps() < request.steps && !(mean_return >= request.goal) {
+    let (mut comm, mut seconds, mut mean_return) = (Comm::solo(), 0.0, f64::NEG_INFINITY);
+    while trainer.n_steps() < request.steps && mean_return < request.goal {
         let (timer, next) = (Timer::wall(), trainer.n_steps() + request.every);
         while trainer.n_steps() < next {
             trainer.advance(&mut comm, Timeout::default())?;
