@@ -28,7 +28,14 @@ impl Block {
         self.n_steps[lane] = n_steps;
     }
 
+    #[inline(always)]
+    fn observations(&self) -> [[f32; 4]; LANES] {
+        let coordinates = self.motions.map(|numbers| numbers.map(|number| number as f32));
+        std::array::from_fn(|lane| coordinates.map(|numbers| numbers[lane]))
+    }
+
     /// One step of every cart: which fell, and which stand after the last step.
+    #[inline(always)]
     fn step(&mut self, actions: &[u32; LANES]) -> ([bool; LANES], [bool; LANES]) {
         let mut fallen = [false; LANES];
         let [x, x_dot, theta, theta_dot] = &mut self.motions;
@@ -57,11 +64,17 @@ pub(crate) struct CartShard<'a> {
 }
 
 impl<'a> CartShard<'a> {
-    /// Takes checked actions, a block after the other.
+    /// Takes checked actions, a block after the other, by the widest vectors of the machine; no
+    /// width changes a bit.
     pub(crate) fn advance_all(&mut self, actions: &[u32]) {
-        for block in 0..self.blocks.len() {
-            self.step_block(block, actions);
-        }
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for block in 0..self.blocks.len() {
+                    self.step_block(block, actions);
+                }
+            },
+        );
     }
 
     /// Whether there is work for a second thread.
@@ -124,26 +137,28 @@ impl<'a> CartShard<'a> {
         self.is_done[idx] = false;
     }
 
+    #[inline(always)]
     fn step_block(&mut self, block: usize, actions: &[u32]) {
         let first = block * LANES;
         let range = first..self.starts.len().min(first + LANES);
+        let n = range.len();
         let mut pushes = [0; LANES];
         for (push, &action) in pushes.iter_mut().zip(&actions[range.clone()]) {
             *push = action & 1; // of a cart that begins an episode it may be anything
         }
         let (fallen, at_limit) = self.blocks[block].step(&pushes);
-        let mut any_is_done = false;
-        for (lane, idx) in range.clone().enumerate() {
-            let truncated = at_limit[lane] & !fallen[lane];
-            any_is_done |= fallen[lane] | truncated | self.is_done[idx];
-            self.observations[idx] = observe(&self.blocks[block].motion(lane));
-            self.step.terminated[idx] = fallen[lane];
-            self.step.truncated[idx] = truncated;
-            self.step.rewards[idx] = 1.0;
-            self.step.reset[idx] = false;
-            self.has_final[idx] = false;
-        }
-        if any_is_done {
+        let truncated: [bool; LANES] = std::array::from_fn(|lane| at_limit[lane] & !fallen[lane]);
+        let observations = self.blocks[block].observations();
+        self.observations[range.clone()].copy_from_slice(&observations[..n]);
+        self.step.terminated[range.clone()].copy_from_slice(&fallen[..n]);
+        self.step.truncated[range.clone()].copy_from_slice(&truncated[..n]);
+        self.step.rewards[range.clone()].fill(1.0);
+        self.step.reset[range.clone()].fill(false);
+        self.has_final[range.clone()].fill(false);
+        let ends = fallen.iter().zip(&truncated).take(n);
+        let has_ends = ends.fold(false, |any, (fell, cut)| any | fell | cut);
+        let was_done = self.is_done[range.clone()].iter();
+        if was_done.fold(has_ends, |any, done| any | done) {
             range.for_each(|idx| self.end(idx));
         }
     }

@@ -30,6 +30,12 @@ type StepArrays<'py> = (
     Bound<'py, PyArray1<bool>>,
 );
 
+/// An observation and the mask of its actions.
+type FinalArrays<'py> = (
+    Bound<'py, PyArray1<f32>>,
+    Option<Bound<'py, PyArray1<bool>>>,
+);
+
 /// The mode of this name.
 ///
 /// # Errors
@@ -51,16 +57,17 @@ fn autoreset_of(py: Python<'_>, name: &str) -> PyResult<Autoreset> {
 /// # Errors
 /// ValueError for a number below 0 or beyond 32 bits.
 fn numbers(py: Python<'_>, actions: &[i64], out: &mut Vec<u32>) -> PyResult<()> {
-    out.clear();
-    for (idx, &action) in actions.iter().enumerate() {
-        let number = u32::try_from(action);
-        out.push(number.map_err(|_| {
-            Wrong(format!(
-                "action {action} at {idx}: expected a number from 0"
-            ))
-            .into_py(py)
-        })?);
+    // Of all at once: the loop of vector instructions has no way out.
+    let is_number = |action: i64| u32::try_from(action).is_ok();
+    if !is_number(actions.iter().fold(0, |bits, action| bits | action)) {
+        let wrong = actions.iter().position(|&action| !is_number(action));
+        let idx = wrong.unwrap_or_default();
+        let action = actions[idx];
+        let message = format!("action {action} at {idx}: expected a number from 0");
+        return Err(Wrong(message).into_py(py));
     }
+    out.clear();
+    out.extend(actions.iter().map(|&action| action as u32));
     Ok(())
 }
 
@@ -259,15 +266,17 @@ impl NativeVector {
         Ok(Some(array))
     }
 
-    /// The last observation of the episode that ended within the last step (same-step only).
+    /// The last observation of the episode that ended within the last step (same-step only), and its mask where there are any.
     fn final_observation<'py>(
         &mut self,
         py: Python<'py>,
         index: usize,
-    ) -> Option<Bound<'py, PyArray1<f32>>> {
+    ) -> Option<FinalArrays<'py>> {
         let vector = inner(&mut self.vector).get();
         let row = (index < vector.n_environments()).then(|| vector.final_observation(index))??;
-        Some(PyArray1::from_slice(py, row))
+        let mask = vector.final_action_mask(index);
+        let mask = mask.map(|mask| PyArray1::from_slice(py, mask));
+        Some((PyArray1::from_slice(py, row), mask))
     }
 
     /// The graph of an environment's episode (graph problems only).

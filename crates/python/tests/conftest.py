@@ -33,6 +33,9 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(
             f"SKIPPED: {report.longrepr[2].removeprefix('Skipped: ').removeprefix('SKIPPED: ')}"
         )
+    for report in stats.get("passed", []):
+        for line in (value for name, value in report.user_properties if name == "summary"):
+            terminalreporter.write_line(line)
     passed, failed = len(stats.get("passed", [])), len(stats.get("failed", []) + stats.get("error", []))
     word = "FAILED" if failed else "ok"
     terminalreporter.write_line(

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from shardgraph import agents
+from shardgraph import agents, generate
 
 PPO = {"name": "ppo", "gradient_blocks": 2}
 
@@ -82,6 +82,27 @@ def test_agents_take_gymnasiums_spaces(env, algorithm, shape):
     n_features = {"CartPole-v1": 4, "CliffWalking-v1": 48, "Taxi-v4": 500, "acrobot": 6}[env]
     masks = {"action_mask": np.ones((2, 6))} if env == "Taxi-v4" else {}
     assert run.agent.act(np.zeros((2, n_features)), **masks).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("env", "name"), [("shardgraph/Breakout-v1", "breakout"), ("shardgraph/VertexCover-v0", "vertex-cover"), ("shardgraph/Placement-v0", "placement")]
+)
+def test_an_id_of_ours_trains_as_its_name_does(env, name, tmp_path):
+    settings = {"environment": {"name": "x", "n_environments": 4}, "algorithm": PPO}
+    by_id = agents.train(settings, env=env, steps=1200, out=tmp_path / "run")
+    assert by_id.agent.weights_hash == agents.train(settings, env=name, steps=1200).agent.weights_hash
+    # What no environment of Python can.
+    assert agents.train(settings, out=tmp_path / "run", resume=True).n_steps == 0
+    assert agents.load(tmp_path / "run").weights_hash == by_id.agent.weights_hash
+
+
+@pytest.mark.parametrize("algorithm", [PPO, {"name": "dqn"}])
+def test_an_agent_trains_on_a_graph_in_memory_by_native_steps(algorithm, monkeypatch):
+    graph = generate("ba:12:2", seed=3)
+    settings = {"environment": {"name": "x", "n_environments": 4}, "algorithm": algorithm}
+    monkeypatch.setattr(gymnasium.vector, "SyncVectorEnv", None)
+    run = agents.train(settings, env="shardgraph/VertexCover-v0", env_options={"graphs": graph}, steps=1200)
+    assert run.n_episodes >= 50 and min(run.agent.evaluate(3)) >= -12
 
 
 INTERRUPT = """

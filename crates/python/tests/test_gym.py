@@ -1,5 +1,7 @@
 """Gymnasium's own checks of every environment, and vectors beside single environments."""
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
@@ -123,6 +125,9 @@ def test_autoreset_modes_begin_episodes_when_they_say(name):
         if done.any():
             assert np.array_equal(info["_final_obs"], done)
             i = int(np.flatnonzero(done)[0])
+            if name in GRAPHS:
+                assert np.array_equal(info["final_info"]["action_mask"][i], observations["action_mask"][i])
+                assert np.array_equal(info["_final_info"], done)
             for mine, yours in zip(arrays(info["final_obs"][i]), arrays(observations)):
                 assert np.array_equal(mine, yours[i])
             with pytest.raises(ValueError, match="ended|over"):
@@ -199,3 +204,33 @@ def test_the_taxi_masks_what_has_no_effect_where_it_is_asked_to():
         with pytest.raises(ValueError, match="allowed actions"):
             env.step(action)
         assert free.step(action)[:2] in ((state, -1.0), (state, -10.0))
+
+
+def test_a_placement_earns_the_share_of_the_time_that_it_saves(tmp_path):
+    ops = [[0, "Op", 10, 0, 0]] * 8
+    graph = {"name": "fan", "ops": ops, "tensors": [[i, 1, -1, [7]] for i in range(7)], "names": list("abcdefgh")}
+    path = tmp_path / "fan.jsonl"
+    path.write_text(json.dumps(graph) + "\n")
+    env = gymnasium.make("shardgraph/Placement-v0", graphs=str(path), n_devices=3, bandwidth_gbs=1e6).unwrapped
+    assert env.action_space.n == 3 and env.observation_space.shape == (4 + 3 * 3,)
+    for devices, saved in [([0] * 8, 0.0), ([1] * 8, 0.0), ([0, 1, 2] * 2 + [0, 0], 1 - 4 / 8)]:
+        env.reset(seed=1)
+        steps = [env.step(device) for device in devices]
+        assert [step[2] for step in steps] == [False] * 7 + [True]
+        assert np.isclose(sum(step[1] for step in steps), saved)
+    for options, words in [({"n_devices": 1}, "at least 2"), ({"graphs": "absent.jsonl"}, "absent"), ({"speed": 1}, "bandwidth_gbs")]:
+        with pytest.raises(ValueError, match=words):
+            gymnasium.make("shardgraph/Placement-v0", **options)
+
+
+def test_the_program_makes_the_environments_of_ids():
+    known = shardgraph.gym.program_environment
+    assert known("shardgraph/Breakout-v1", {"ramping": False}) == ("breakout", {"ramping": False})
+    assert known("shardgraph/CartPole-v1", {}) == ("cartpole", {})
+    assert known("shardgraph/Cut-v0", {"problem": "mis", "graphs": "er:9:0.5"}) == ("independent-set", {"graphs": "er:9:0.5"})
+    for name, options in [
+        ("CartPole-v1", {}),
+        ("shardgraph/Cut-v0", {"graphs": shardgraph.generate("karate")}),
+        ("shardgraph/Pendulum-v1", {"max_episode_steps": 9}),
+    ]:
+        assert known(name, options) is None

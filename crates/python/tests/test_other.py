@@ -1,7 +1,6 @@
-"""Embedding, relational graphs, placement, the genetic algorithm, memory, import."""
+"""Embedding, relational graphs, placement, the genetic algorithm, import."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -248,78 +247,6 @@ def test_brkga_passes_errors_on():
         brkga.minimize(lambda keys: keys[:, 0], 3, x0=[0.5])
     with pytest.raises(ValueError, match="rho = 0.2"):
         brkga.minimize(lambda keys: keys[:, 0], 3, bias=0.2)
-
-
-MEMORY = """
-import gc, json, pathlib, resource, sys, tempfile
-import gymnasium, networkx as nx, numpy as np
-import shardgraph, shardgraph.gym
-from shardgraph import Graph, brkga, generate, place
-from shardgraph.embed import Line
-from shardgraph.relational import RelationalClassifier, Triples
-from shardgraph.replay import ReplayBuffer
-karate, cycle, bad = generate("karate"), nx.cycle_graph(20), np.array([-1])
-src, dst, matrix = np.arange(50), np.arange(50) + 1, karate.to_scipy()
-vector = gymnasium.make_vec("shardgraph/VertexCover-v0", num_envs=4, vectorization_mode="vector_entry_point")
-vector.reset(seed=1)
-buffer = ReplayBuffer(100, {"x": (np.float32, (3,))}, prioritized=True)
-file = pathlib.Path(tempfile.mkdtemp()) / "g.jsonl"
-file.write_text(json.dumps({"name": "g", "ops": [[0, "Op", 9, 0, 0]] * 4, "tensors": [[0, 8, -1, [3]]], "names": list("abcd")}))
-costs = place.read(file)
-triples = Triples([0, 1, 2], [0, 0, 0], [3, 3, 4])
-def refused():
-    try:
-        Graph.from_edges(bad, bad)
-    except ValueError:
-        pass
-def replay():
-    buffer.insert({"x": np.ones((2, 3))})
-    _, ids, _ = buffer.sample(2)
-    buffer.update(ids, [1, 2])
-calls = {
-    "from_edges": lambda: Graph.from_edges(src, dst).reading,
-    "from_csr": lambda: Graph.from_csr(matrix).to_scipy(),
-    "from_networkx": lambda: Graph.from_networkx(cycle).labels([1]),
-    "refused": refused,
-    "degrees": lambda: (karate.degrees(), karate.edge_index(), karate.complement()),
-    "generate": lambda: generate("er:20:0.2", seed=3),
-    "step": lambda: vector.step(vector.action_space.sample()),
-    "replay": replay,
-    "backend": lambda: nx.approximation.randomized_partitioning(cycle, seed=1, backend="shardgraph"),
-    "minimize": lambda: brkga.minimize(lambda keys: keys[:, 0], 3, population=8, maxiter=2),
-    "read": lambda: place.read(file),
-    "plan": lambda: place.plan(costs, 2, evaluations=1),
-    "evaluate": lambda: shardgraph.evaluate(karate, steps=1),
-    "Line": lambda: Line(4, epochs=1).fit(karate),
-    "RelationalClassifier": lambda: RelationalClassifier(triples, epochs=1).fit([0, 2], [0, 1]).predict([1]),
-    "train": lambda: shardgraph.train(out=file.with_suffix(".p"), steps=1, batch_size=1, graphs="er:6:0.5"),
-}
-for name in ("mvc", "mis", "clique", "cut", "dominating-set"):
-    calls[name] = lambda name=name: shardgraph.solve(karate, name, steps=1).mask
-def resident():
-    gc.collect()
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
-for name, n in json.loads(sys.argv[1]).items():
-    for _ in range(n // 5):
-        calls[name]()
-    before = resident()
-    for _ in range(n):
-        calls[name]()
-    print(name, n, resident() - before)
-"""
-CHEAP = "from_edges from_csr from_networkx refused degrees generate step replay backend minimize read mvc mis clique cut".split()
-# Runs of a search or a training each.
-DEAR = "dominating-set plan evaluate Line RelationalClassifier train".split()
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="SKIPPED: no /proc/self/statm")
-@pytest.mark.parametrize(("names", "n_calls"), [(CHEAP, 10_000), (DEAR, 200)], ids=["cheap", "dear"])
-def test_calls_keep_memory_flat(names, n_calls):
-    command = [sys.executable, "-c", MEMORY, json.dumps(dict.fromkeys(names, n_calls))]
-    out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
-    grown = {name: int(grown) for name, _, grown in map(str.split, out.splitlines())}
-    assert set(grown) == set(names) and max(grown.values()) < 1 << 20, grown
 
 
 def test_import_loads_numpy_and_nothing_else():

@@ -184,8 +184,8 @@ class NativeVector:
         """A step of every environment by the elements of boxes."""
     def action_mask(self) -> NDArray[np.bool_] | None:
         """A mark for each action that may be taken; absent where all always may."""
-    def final_observation(self, index: int) -> NDArray[np.float32] | None:
-        """The last observation of the episode that ended within the last step (same-step only)."""
+    def final_observation(self, index: int) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None] | None:
+        """The last observation of the episode that ended within the last step (same-step only), and its mask where there are any."""
     def graph(self, index: int) -> NativeGraph:
         """The graph of an environment's episode (graph problems only)."""
     def picks(self, index: int) -> NDArray[np.int64]:

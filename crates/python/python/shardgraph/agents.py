@@ -121,7 +121,7 @@ def train(
 
     :param settings: one of :func:`names`, a .toml or .json file, or the settings themselves.
     :param env: an environment of the program by name, an id of Gymnasium, or a function that makes an environment; without it the
-        settings name one.
+        settings name one. An id of :mod:`shardgraph.gym` is the program's environment, and its steps need no Python.
     :param env_options: options of the environment.
     :param out: folder of metrics, checkpoints and weights, from which ``resume=True`` goes on and :func:`load` reads.
     :param ranks: ranks that share each batch, of DQN and PPO; any number gives the same bits.
@@ -161,6 +161,11 @@ def _environment(
         return None, {"environment": {"options": options}} if options else {}
     if isinstance(env, str) and env in environments():
         return None, {"environment": {"name": env, "options": options}}
+    if isinstance(env, str) and env.startswith("shardgraph/"):
+        from .gym import program_environment
+
+        if known := program_environment(env, options):
+            return None, {"environment": {"name": known[0], "options": known[1]}}
     name = env if isinstance(env, str) else getattr(env, "__qualname__", type(env).__name__)
 
     def make(num_envs: int) -> _Flat:
@@ -180,7 +185,14 @@ class _Flat:
             return gymnasium.make(env, **options) if isinstance(env, str) else env(**options)
 
         self.gymnasium, self.num_envs = gymnasium, num_envs
-        self.vector = SyncVectorEnv([one] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+        mode = AutoresetMode.SAME_STEP
+        spec = gymnasium.registry.get(env) if isinstance(env, str) else None
+        is_ours = spec is not None and str(spec.vector_entry_point).startswith("shardgraph.gym:")
+        if is_ours and "max_episode_steps" not in options:
+            # Of a graph in memory, all steps in native code.
+            self.vector = gymnasium.make_vec(env, num_envs, autoreset_mode=mode, copy=False, **options)
+        else:
+            self.vector = SyncVectorEnv([one] * num_envs, autoreset_mode=mode)
         self.observation, self.action = self.vector.single_observation_space, self.vector.single_action_space
 
     def spaces(self) -> tuple[str, str]:
@@ -193,6 +205,9 @@ class _Flat:
         spaces = self.gymnasium.spaces
         if isinstance(self.observation, spaces.Box):
             return np.ascontiguousarray(observations, dtype=np.float32).ravel()
+        if isinstance(self.observation, spaces.Dict) and all(isinstance(s, spaces.Box) for s in self.observation.values()):
+            parts = [np.reshape(observations[name], (self.num_envs, -1)) for name in self.observation]
+            return np.concatenate(parts, axis=1, dtype=np.float32).ravel()
         each = iterate(self.vector.observation_space, observations)
         rows = [spaces.utils.flatten(self.observation, one) for one in each]
         return np.ascontiguousarray(rows, dtype=np.float32).ravel()

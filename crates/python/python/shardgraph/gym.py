@@ -1,4 +1,4 @@
-"""Gymnasium environments, all with a native vector form: the five graph problems, control tasks, small worlds, MinAtar's games.
+"""Gymnasium environments, all with a native vector form: graph problems, placement, control tasks, small worlds, MinAtar's games.
 
 >>> import gymnasium, shardgraph.gym
 >>> env = gymnasium.make("shardgraph/VertexCover-v0", graphs="er:12:0.3")
@@ -54,6 +54,7 @@ _NAMED = {
     "mountain-car": "MountainCar-v0",
     "mountain-car-continuous": "MountainCarContinuous-v0",
     "pendulum": "Pendulum-v1",
+    "placement": "Placement-v0",
     "seaquest": "Seaquest-v1",
     "space-invaders": "SpaceInvaders-v1",
     "taxi": "Taxi-v4",
@@ -67,6 +68,7 @@ _PROBLEMS = {
     "Cut": "cut",
     "DominatingSet": "dominating-set",
 }
+_PROGRAM_NAMES = {"mvc": "vertex-cover", "mis": "independent-set"}
 
 
 def _bounds(bounds: Any, shape: list[int]) -> NDArray[np.float32]:
@@ -198,15 +200,24 @@ class _VectorEnv(VectorEnv[Any, Any, Any]):
         return observations, rewards, terminated, truncated, info
 
     def _final(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
-        """The last observations of the episodes that ended, where the next ones began in the same step."""
+        """The last observations and masks of the episodes that ended, where the next ones began in the same step."""
         if not ended.any():
             return {}
-        found = np.full(self.num_envs, None, dtype=object)
+        found, masks = np.full(self.num_envs, None, dtype=object), {}
         for i in np.flatnonzero(ended):
-            row = self._copies.native.final_observation(int(i))
-            assert row is not None
+            last = self._copies.native.final_observation(int(i))
+            assert last is not None
+            row, mask = last
             found[i] = _views(self.single_observation_space, row)
-        return {"final_obs": found, "_final_obs": ended}
+            mask = found[i]["action_mask"] if isinstance(found[i], dict) else mask
+            if mask is not None:
+                masks[i] = mask
+        info: dict[str, Any] = {"final_obs": found, "_final_obs": ended}
+        if masks:
+            rows = np.zeros((self.num_envs, self.single_action_space.n), dtype=np.int8)
+            rows[list(masks)] = list(masks.values())
+            info |= {"final_info": {"action_mask": rows, "_action_mask": ended}, "_final_info": ended}
+        return info
 
     def _kept(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array
@@ -217,7 +228,7 @@ def _named(name: str, options: dict[str, Any], num_envs: int, mode: str) -> _sha
 
 
 class NamedEnv(_Env):
-    """An environment that comes with the program: a control task, a small world or one of MinAtar's games.
+    """An environment that comes with the program: a control task, a small world, a placement or one of MinAtar's games.
 
     :param name: one of ``shardgraph agent list``, such as ``breakout``; further arguments are its options.
     """
@@ -344,3 +355,16 @@ gymnasium.register(
     entry_point="shardgraph.gym:CartPoleEnv",
     vector_entry_point="shardgraph.gym:CartPoleVectorEnv",
 )
+
+
+def program_environment(name: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Name and options by which the program makes the environment of an id; absent for ids of others and graphs in memory."""
+    spec = gymnasium.registry.get(name)
+    if spec is None or not str(spec.entry_point).startswith("shardgraph.gym:") or "max_episode_steps" in options:
+        return None
+    options = spec.kwargs | options
+    if spec.entry_point == "shardgraph.gym:GraphEnv":
+        problem = options.pop("problem")
+        is_known = problem in _PROBLEMS.values() and isinstance(options.get("graphs", ""), str)
+        return (_PROGRAM_NAMES.get(problem, problem), options) if is_known else None
+    return options.pop("name", "cartpole"), options
