@@ -2,30 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
+pub(crate) use shardgraph_records::paths::{root, target};
 
 /// Kinds of file that the checks read.
 const READ_EXTENSIONS: [&str; 5] = ["rs", "toml", "md", "cu", "cuh"];
-
-/// The workspace root.
-pub(crate) fn root() -> PathBuf {
-    // `cargo run` sets the variable; a binary started by hand falls back on where it was built.
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    manifest
-        .parent()
-        .map_or(manifest.clone(), Path::to_path_buf)
-}
-
-/// The folder that cargo builds into.
-pub(crate) fn target() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => root().join(folder),
-        None => root().join("target"),
-    }
-}
 
 /// The project's text files: path from the root, with `/`, to content.
 #[derive(Default)]

@@ -8,9 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use lexopt::prelude::*;
+use record::Definition;
 use shardgraph_plot::{Axis, Cell, Figure, Page, Panel, Point, Series, Table};
-
-use record::{Definition, Measured, Record, Row, shown};
+use shardgraph_records::Record;
+use shardgraph_records::row::{Measured, Row};
+use shardgraph_records::statistics::shown;
 
 /// A report is no larger than this.
 const MAX_BYTES: usize = 1 << 20;
@@ -37,8 +39,8 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     let Some(record) = record else {
         bail!("expected a record, such as opengraphgym-mg/fig9, its folder or its latest.json")
     };
-    let record = Record::read(&record)?;
-    let previous = against.as_deref().map(Record::read).transpose()?;
+    let record = record::read(&record)?;
+    let previous = against.as_deref().map(record::read).transpose()?;
     write(&out, &Report::new(&record, previous.as_ref())?.html()?)?;
     println!("{}", out.display());
     Ok(ExitCode::SUCCESS)
@@ -63,17 +65,18 @@ impl<'r> Report<'r> {
     fn new(record: &'r Record, previous: Option<&'r Record>) -> Result<Report<'r>> {
         Ok(Report {
             record,
-            definition: record.definition()?,
+            definition: record::definition(record)?,
             previous,
         })
     }
 
     /// The page; where it would be too large, without the samples in the table, which the data has, or without the data.
     fn html(&self) -> Result<String> {
+        let data = serde_json::to_string(self.record)?;
         for (has_samples, has_data) in [(true, true), (false, true), (false, false)] {
             let mut page = self.page(has_samples);
             match has_data {
-                true => page.data("record", &self.record.json),
+                true => page.data("record", &data),
                 false => page.warning(
                     "The record is too large to be embedded: latest.json and raw.csv.zst beside it have every sample.",
                 ),
@@ -114,7 +117,9 @@ impl<'r> Report<'r> {
     /// When, at which revision and where it was measured, and what makes it doubtful.
     fn origin(&self, page: &mut Page) {
         let Record { host, load, .. } = self.record;
-        let gib = host.memory_bytes.map(|bytes| bytes / f64::from(1 << 30));
+        let gib = host
+            .memory_bytes
+            .map(|bytes| bytes as f64 / f64::from(1 << 30));
         let memory = gib.map_or("unknown".to_owned(), |gib| format!("{gib:.1} GiB"));
         let load = load.map_or("not recorded".to_owned(), shown);
         let mut items = vec![
@@ -214,7 +219,7 @@ impl<'r> Report<'r> {
             }
             if row.values.is_empty() {
                 let cells = [
-                    Cell::text(row.name()),
+                    Cell::text(record::name(row)),
                     Cell::mark("not run"),
                     Cell::soft(&row.note),
                 ];
@@ -226,8 +231,7 @@ impl<'r> Report<'r> {
 
     /// Quotients of a value and what it stands beside.
     fn ratios(&self, row: &Row, value: &Measured) -> Ratios {
-        let median = |value: &Measured| value.summary().map(|summary| summary.median);
-        let ours = median(value);
+        let ours = value.median();
         // The paper's number and the peer's stand beside the first value of a row.
         let first = row.values.first().filter(|first| first.name == value.name);
         let beside = |number: Option<f64>| number.filter(|_| first.is_some());
@@ -236,7 +240,7 @@ impl<'r> Report<'r> {
         let aim = series.and_then(|series| series.at_most.get(&value.name).copied());
         let old = self
             .previous
-            .and_then(|previous| previous.same(row)?.value(&value.name));
+            .and_then(|previous| record::same(previous, row)?.value(&value.name));
         let over = |above: Option<f64>, below: Option<f64>| {
             above
                 .zip(below.filter(|below| *below != 0.0))
@@ -246,7 +250,7 @@ impl<'r> Report<'r> {
             aim: over(ours, aim),
             paper: over(ours, beside(row.paper)),
             peer: over(beside(row.peer), ours),
-            previous: over(ours, old.and_then(median)),
+            previous: over(ours, old.and_then(Measured::median)),
         }
     }
 
@@ -254,7 +258,7 @@ impl<'r> Report<'r> {
     fn strips(&self, page: &mut Page) {
         let mut left_out = Vec::new();
         let mut n_drawn = 0;
-        for (metric, unit) in self.record.metrics() {
+        for (metric, unit) in record::metrics(self.record) {
             let measured =
                 |row: &'r Row| Some((row, row.value(metric).filter(|_| row.peer.is_none())?));
             let rows: Vec<(&Row, &Measured)> =
@@ -327,7 +331,7 @@ fn strip_plot(metric: &str, unit: &str, rows: &[(&Row, &Measured)]) -> Figure {
         let point = move |x: &f64| Point::from((*x, f64::from(at))).with_text(shown(*x));
         value.samples.iter().map(point)
     });
-    let names = rows.iter().map(|(row, _)| row.name());
+    let names = rows.iter().map(|(row, _)| record::name(row));
     let height = 30.0 + 18.0 * rows.len() as f64;
     let panel = Panel::new(axis, Axis::named("", names)).sized(520.0, height);
     let panel = panel.with(Series::points("", points).faint().coloured(0));
@@ -379,7 +383,7 @@ impl Columns {
             unit => format!("{} [{unit}]", value.name),
         };
         let summary = value.summary();
-        let mut cells = vec![Cell::text(row.name()), Cell::text(name)];
+        let mut cells = vec![Cell::text(record::name(row)), Cell::text(name)];
         cells.push(Cell::number(
             summary.map_or(String::new(), |all| shown(all.median)),
         ));
@@ -433,7 +437,7 @@ mod tests {
 
     fn record(note: &str, samples: &[f64]) -> Record {
         let value = serde_json::json!({
-            "group": "no", "figure": "such", "title": "<b>Title</b>", "command": "cargo xtask repro a b", "date": "2026-01-01",
+            "schema_version": 2, "group": "no", "figure": "such", "title": "<b>Title</b>", "command": "cargo xtask repro a b", "date": "2026-01-01",
             "revision": "0123456789abcdef", "is_dirty": true, "load": null, "device": "host",
             "host": { "label": "h", "cpu": "c", "n_cores": 2, "memory_bytes": null, "system": "s", "rustc": "r" },
             "rows": [{ "series": "ours </script>", "labels": [["k", "v"]], "x": 2.0, "paper": 8.0, "peer": 1.0, "note": note,
@@ -443,9 +447,7 @@ mod tests {
                 { "series": "peer", "labels": [], "x": null, "paper": null, "peer": null, "note": note, "values": [] }],
             "skips": ["no <data>"], "notes": []
         });
-        let mut record: Record = serde_json::from_value(value.clone()).unwrap();
-        record.json = value.to_string();
-        record
+        serde_json::from_value(value).unwrap()
     }
 
     fn html(record: &Record, previous: Option<&Record>) -> String {
@@ -499,7 +501,7 @@ mod tests {
             .filter(|entry| entry.path().is_dir())
         {
             for figure in fs::read_dir(group.path()).unwrap().flatten() {
-                let record = Record::read(&figure.path()).unwrap();
+                let record = record::read(&figure.path()).unwrap();
                 assert!(html(&record, None).len() <= MAX_BYTES, "{}", record.title);
                 n_reports += 1;
             }

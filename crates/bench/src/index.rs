@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::figure::{Better, Claim, Figure, OfRows};
 use crate::paths;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::row::{Measured, Row};
 use crate::statistics::{shown, summary};
 
@@ -49,7 +49,7 @@ fn text(figures: &[Figure]) -> Result<String> {
         }
         text.push_str(&line(
             figure,
-            Record::read(&figure.group, &figure.name)?.as_ref(),
+            record::read(&figure.group, &figure.name)?.as_ref(),
         ));
     }
     let known: Vec<String> = figures.iter().map(Figure::path).collect();
@@ -227,7 +227,7 @@ mod tests {
     const FIGURE: &str = "title = 'Figure 9'\nwhy = 'W'\nx = 'ranks'\ny = 'seconds'\n[claim]\nrow = 'a'\nx = 1\n[[series]]\nname = 'a'\nkind = 'command'\ncommand = ['json']\npaper = [[1, 12.2]]\n";
 
     fn record(figure: &Figure, seconds: f64) -> Record {
-        let mut record = Record::new(figure, &Options::default()).unwrap();
+        let mut record = record::new(figure, &Options::default()).unwrap();
         let row = |series: &str, peer| Row {
             series: series.to_owned(),
             x: Some(1.0),

@@ -17,7 +17,6 @@ mod data;
 mod field;
 mod figure;
 mod formula;
-mod host;
 mod index;
 mod launch;
 mod line;
@@ -35,10 +34,8 @@ mod report;
 mod rgcn;
 mod rlgraph;
 mod robustness;
-mod row;
 mod run;
 mod series;
-mod statistics;
 mod suites;
 mod table;
 
@@ -46,6 +43,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
+use shardgraph_records::{host, row, statistics};
 
 use crate::options::{Command, Program};
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::python::NONE;
+
 /// The program; `cargo xtask bench` and `cargo xtask repro` hand their words to it.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "Measures what benches/ defines")]
@@ -191,6 +193,11 @@ impl Options {
             self.results.as_ref().map(|_| "FOLDER".to_owned()),
         );
         words
+    }
+
+    /// The interpreter of the flags, if they name one.
+    pub(crate) fn interpreter(&self) -> Option<&str> {
+        self.peer_python.as_deref().filter(|python| *python != NONE)
     }
 
     /// `small` in a test, else `usual`.

@@ -1,24 +1,11 @@
 //! Where things are: the workspace, its build folder, the data beside it, scratch folders.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-/// The workspace root.
-pub(crate) fn root() -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let root = crates.and_then(Path::parent);
-    root.map_or_else(PathBuf::new, Path::to_path_buf)
-}
-
-/// The folder that cargo builds into.
-pub(crate) fn target() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => root().join(folder),
-        None => root().join("target"),
-    }
-}
+pub(crate) use shardgraph_records::paths::{root, target};
 
 /// The folder of graphs and other data beside the checkout; `benches/data.toml` lists its files.
 pub(crate) fn data() -> PathBuf {

@@ -1,83 +1,21 @@
 //! Child processes: scripts of peers, and measured runs of the binary.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
+pub(crate) use shardgraph_records::process::{
+    Stopwatch, check, command, each_line, shown, stdout_of,
+};
 
 use crate::paths;
 use crate::report::{Failure, Report};
-
-/// Seconds since it was made.
-pub(crate) struct Stopwatch(Instant);
-
-impl Stopwatch {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "times whole child processes; no device of this process is involved"
-    )]
-    pub(crate) fn start() -> Self {
-        Stopwatch(Instant::now())
-    }
-
-    pub(crate) fn seconds(&self) -> f64 {
-        self.0.elapsed().as_secs_f64()
-    }
-}
-
-/// A command in the workspace root that neither asks questions nor draws progress bars.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new(program);
-    command
-        .current_dir(paths::root())
-        .stdin(Stdio::null())
-        .env("CARGO_TERM_PROGRESS_WHEN", "never")
-        .env("GIT_TERMINAL_PROMPT", "0");
-    command
-}
-
-/// Runs to the end; an exit status other than zero is an error.
-pub(crate) fn check(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
-    if !status.success() {
-        bail!("{status}: {}", shown(command));
-    }
-    Ok(())
-}
-
-/// Runs to the end and returns standard output.
-pub(crate) fn stdout_of(command: &mut Command) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
-    if !output.status.success() {
-        bail!("{}: {}", output.status, shown(command));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Runs to the end and hands over each line of standard output as it comes. True: exit status zero.
-pub(crate) fn each_line(command: &mut Command, mut line: impl FnMut(&str)) -> Result<bool> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
-    let stdout = child.stdout.take().context("no standard output")?;
-    for bytes in BufReader::new(stdout).split(b'\n') {
-        line(&String::from_utf8_lossy(&bytes?));
-    }
-    Ok(child.wait()?.success())
-}
 
 /// Child processes; those that still run when this goes away are killed.
 #[derive(Default)]
@@ -147,25 +85,6 @@ pub(crate) fn each_line_within(
                 return Ok(Ended::Killed);
             }
         }
-    }
-}
-
-/// The command as one would type it.
-pub(crate) fn shown(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default();
-    let words = std::iter::once(program).chain(command.get_args());
-    let words: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
-    words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 
@@ -274,18 +193,42 @@ pub(crate) fn peer_rows(
 ) -> Result<(), Failure> {
     let mut peer = command(python);
     peer.arg(paths::peer(script)).arg(request.to_string());
+    rows(&mut peer, script, out, |row| row)
+}
+
+/// Runs `script`, whose lines are rows as JSON that `shaped` puts into their form, or `SKIPPED:` and why.
+pub(crate) fn rows(
+    run: &mut Command,
+    script: &str,
+    out: &mut Report,
+    shaped: impl Fn(Value) -> Value,
+) -> Result<(), Failure> {
     let mut wrong = None;
-    let succeeded = each_line(&mut peer, |line| {
+    let succeeded = each_line(run, |line| {
         match (line.strip_prefix("SKIPPED:"), serde_json::from_str(line)) {
             (Some(why), _) => out.skip(why.trim()),
-            (None, Ok(row)) => out.row(row),
+            (None, Ok(row)) => out.row(shaped(row)),
             (None, Err(_)) => wrong = Some(format!("{script} printed {line:?}")),
         }
     })?;
     match (wrong, succeeded) {
         (Some(wrong), _) => Err(wrong.into()),
-        (None, false) => Err(format!("{script} failed with {python}").into()),
+        (None, false) => Err(format!("{script} failed: {}", shown(run)).into()),
         (None, true) => Ok(()),
+    }
+}
+
+/// Runs `script`, whose lines are answers, and returns them; the terminal counts them.
+pub(crate) fn answers(run: &mut Command, script: &str) -> Result<String, Failure> {
+    let mut answers = String::new();
+    let succeeded = each_line(run, |line| {
+        answers.push_str(line);
+        answers.push('\n');
+        println!("{script}: {} answers", answers.lines().count());
+    })?;
+    match succeeded {
+        true => Ok(answers),
+        false => Err(format!("{script} failed").into()),
     }
 }
 
@@ -300,29 +243,6 @@ mod tests {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         shell
-    }
-
-    #[test]
-    fn a_failing_command_is_an_error_that_shows_it() {
-        let message = check(&mut shell("exit 3")).unwrap_err().to_string();
-        assert!(
-            message.contains("3") && message.ends_with("sh -c 'exit 3'"),
-            "{message}"
-        );
-        assert!(stdout_of(&mut shell("exit 1")).is_err());
-        assert!(check(&mut command("no-such-program-here")).is_err());
-    }
-
-    #[test]
-    fn lines_come_one_by_one() {
-        let mut lines = Vec::new();
-        assert!(
-            each_line(&mut shell("echo a; echo b"), |line| lines
-                .push(line.to_owned()))
-            .unwrap()
-        );
-        assert_eq!(lines, ["a", "b"]);
-        assert!(!each_line(&mut shell("exit 1"), |_| ()).unwrap());
     }
 
     #[test]

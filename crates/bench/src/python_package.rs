@@ -38,16 +38,7 @@ pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Re
     let mut script = process::command(&python);
     script.arg(folder.join(&request.script));
     script.arg(request.arguments.to_string());
-    let mut wrong = None;
-    let succeeded = process::each_line(&mut script, |line| match serde_json::from_str(line) {
-        Ok(row) => out.row(row),
-        Err(error) => wrong = Some(format!("{line}: {error}")),
-    })?;
-    match (succeeded, wrong) {
-        (true, None) => Ok(()),
-        (_, Some(wrong)) => Err(format!("{}: {wrong}", request.script).into()),
-        (false, None) => Err(format!("{} failed", request.script).into()),
-    }
+    process::rows(&mut script, &request.script, out, |row| row)
 }
 
 /// The wheel of this checkout into the environment of `python`.

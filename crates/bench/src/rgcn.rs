@@ -15,7 +15,6 @@ use crate::measure::{Context, parsed};
 use crate::options::{Backend, Options};
 use crate::paths;
 use crate::process;
-use crate::python::NONE;
 use crate::report::{Failure, Report};
 
 pub(crate) use accuracy::accuracy;
@@ -257,11 +256,7 @@ impl Epochs {
 
     /// PyG's, DGL's and plain PyTorch layers on the same graph.
     fn peers(&self, options: &Options, graph: &Graph, out: &mut Report) -> Result<(), Failure> {
-        let python = options
-            .peer_python
-            .as_deref()
-            .filter(|python| *python != NONE);
-        let Some(python) = python else {
+        let Some(python) = options.interpreter() else {
             out.skip(NO_PEERS);
             return Ok(());
         };
@@ -271,17 +266,7 @@ impl Epochs {
         });
         let mut command = process::command(python);
         command.arg(paths::peer(SCRIPT)).arg(request.to_string());
-        let mut wrong = None;
-        let succeeded =
-            process::each_line(&mut command, |line| match serde_json::from_str(line) {
-                Ok(row) => out.row(peer_row(&row, graph)),
-                Err(_) => wrong = Some(format!("{SCRIPT} printed {line:?}")),
-            })?;
-        match (wrong, succeeded) {
-            (Some(wrong), _) => Err(wrong.into()),
-            (None, false) => Err(format!("{SCRIPT} failed with {python}").into()),
-            (None, true) => Ok(()),
-        }
+        process::rows(&mut command, SCRIPT, out, |row| peer_row(&row, graph))
     }
 }
 

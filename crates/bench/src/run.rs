@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::figure::{Figure, PAPERS};
 use crate::measure::Context;
 use crate::options::Options;
-use crate::record::Record;
+use crate::record;
 use crate::row::Row;
 use crate::series;
 use crate::{index, process};
@@ -104,17 +104,20 @@ pub(crate) fn figures(figures: &[Figure], options: &Options) -> Result<ExitCode>
 /// Measures a figure and replaces its record; returns what was skipped.
 fn one(figure: &Figure, options: &Options) -> Result<Vec<String>> {
     let context = Context::new(figure, options)?;
-    let mut record = Record::new(figure, options)?;
+    let mut record = record::new(figure, options)?;
     let mut skips = Vec::new();
     for series in &figure.series {
         let outcome = series::measure(&context, series, &record.rows)
             .with_context(|| format!("series {:?}", series.name))?;
         record.rows.extend(outcome.rows);
-        record.set_origin(outcome.origin);
+        record::set_origin(&mut record, outcome.origin);
         skips.extend(outcome.skips);
     }
     if options.quality {
-        record.drop_seconds();
+        for row in &mut record.rows {
+            // Times depend on the load of the machine.
+            row.values.retain(|value| value.unit != "s");
+        }
     }
     skips.sort();
     skips.dedup();
@@ -125,13 +128,13 @@ fn one(figure: &Figure, options: &Options) -> Result<Vec<String>> {
         is_measured || !skips.is_empty(),
         "nothing was measured, and nothing says why"
     );
-    let text = record.markdown(figure);
+    let text = record::markdown(&record, figure);
     println!("{text}");
     if options.test {
         // The picture and the files are made, as in a run that counts.
-        record.files(figure)?;
+        record::files(&record, figure)?;
     } else if is_measured {
-        println!("written to {}", record.write(figure)?.display());
+        println!("written to {}", record::write(&record, figure)?.display());
     }
     let of_figure = |skip: &String| format!("{}: {skip}", figure.path());
     Ok(skips.iter().map(of_figure).collect())

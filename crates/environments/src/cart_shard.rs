@@ -30,7 +30,9 @@ impl Block {
 
     #[inline(always)]
     fn observations(&self) -> [[f32; 4]; LANES] {
-        let coordinates = self.motions.map(|numbers| numbers.map(|number| number as f32));
+        let coordinates = self
+            .motions
+            .map(|numbers| numbers.map(|number| number as f32));
         std::array::from_fn(|lane| coordinates.map(|numbers| numbers[lane]))
     }
 

@@ -100,9 +100,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ops",
         ],
     ),
+    ("records", &[]),
     ("bench", &["*"]),
     ("cli", &["*"]),
-    ("xtask", &["plot"]),
+    ("xtask", &["plot", "records"]),
 ];
 
 /// Crates below everything: every library crate may use them, and they only use each other, in this order.

@@ -8,6 +8,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use shardgraph_records::row::{Measured, Row};
 
 use super::Finding;
 use super::code::line_of;
@@ -17,24 +18,8 @@ const START: &str = "<!-- from ";
 
 /// What a marker needs of a record.
 #[derive(Deserialize)]
-struct Record {
+struct Rows {
     rows: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    series: String,
-    labels: Vec<(String, String)>,
-    x: Option<f64>,
-    values: Vec<Value>,
-    paper: Option<f64>,
-    peer: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Value {
-    name: String,
-    samples: Vec<f64>,
 }
 
 /// Every number behind which a marker stands is the record's.
@@ -70,15 +55,15 @@ fn check(text: &str, at: usize, read: &dyn Fn(&str) -> Result<String>) -> Result
     let [figure, selectors @ .., expression] = parts.as_slice() else {
         bail!("a marker is FIGURE :: key=value ... :: VALUE");
     };
-    let record: Record = serde_json::from_str(&read(figure)?)?;
-    let mut rows = record.rows.iter();
+    let rows: Rows = serde_json::from_str(&read(figure)?)?;
+    let mut rows = rows.rows.iter();
     let row = rows
-        .find(|row| selectors.iter().all(|selector| row.has(selector)))
+        .find(|row| selectors.iter().all(|selector| has(row, selector)))
         .with_context(|| format!("no row of {figure} has {}", selectors.join(", ")))?;
-    if rows.any(|row| selectors.iter().all(|selector| row.has(selector))) {
+    if rows.any(|row| selectors.iter().all(|selector| has(row, selector))) {
         bail!("several rows of {figure} have {}", selectors.join(", "));
     }
-    let value = row.evaluate(expression)?;
+    let value = evaluate(row, expression)?;
     let shown = number_before(&text[..at]).context("no number stands before the marker")?;
     let digits = shown.split_once('.').map_or(0, |(_, digits)| digits.len());
     let recorded = format!("{value:.digits$}");
@@ -105,52 +90,35 @@ fn number_before(text: &str) -> Option<String> {
     Some(format!("{sign}{}", line[first..last].replace(',', "")))
 }
 
-impl Row {
-    fn has(&self, selector: &str) -> bool {
-        let Some((key, wanted)) = selector.split_once('=') else {
-            return false;
-        };
-        match key {
-            "series" => self.series == wanted,
-            "x" => self.x.is_some() && wanted.parse().ok() == self.x,
-            _ => self.labels.iter().any(|(k, v)| k == key && v == wanted),
-        }
-    }
-
-    /// `NAME`, `NAME * NUMBER` or `NAME / NAME`.
-    fn evaluate(&self, expression: &str) -> Result<f64> {
-        if let Some((name, factor)) = expression.split_once(" * ") {
-            return Ok(self.value(name)? * factor.parse::<f64>()?);
-        }
-        match expression.split_once(" / ") {
-            Some((above, below)) => Ok(self.value(above)? / self.value(below)?),
-            None => self.value(expression),
-        }
-    }
-
-    fn value(&self, name: &str) -> Result<f64> {
-        let found = match name {
-            "paper" => self.paper,
-            "peer" => self.peer,
-            _ => {
-                let mut values = self.values.iter();
-                let value = values.find(|value| value.name == name);
-                value.and_then(|value| median(&value.samples))
-            }
-        };
-        found.with_context(|| format!("the row has no `{name}`"))
+fn has(row: &Row, selector: &str) -> bool {
+    let Some((key, wanted)) = selector.split_once('=') else {
+        return false;
+    };
+    match key {
+        "series" => row.series == wanted,
+        "x" => row.x.is_some() && wanted.parse().ok() == row.x,
+        _ => row.labels.iter().any(|(k, v)| k == key && v == wanted),
     }
 }
 
-fn median(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle)?;
-    Some(match sorted.len() % 2 {
-        0 => f64::midpoint(sorted[middle - 1], upper),
-        _ => upper,
-    })
+/// `NAME`, `NAME * NUMBER` or `NAME / NAME`.
+fn evaluate(row: &Row, expression: &str) -> Result<f64> {
+    if let Some((name, factor)) = expression.split_once(" * ") {
+        return Ok(value(row, name)? * factor.parse::<f64>()?);
+    }
+    match expression.split_once(" / ") {
+        Some((above, below)) => Ok(value(row, above)? / value(row, below)?),
+        None => value(row, expression),
+    }
+}
+
+fn value(row: &Row, name: &str) -> Result<f64> {
+    let found = match name {
+        "paper" => row.paper,
+        "peer" => row.peer,
+        _ => row.value(name).and_then(Measured::median),
+    };
+    found.with_context(|| format!("the row has no `{name}`"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use crate::measure::{Context, parsed};
 use crate::options::Options;
 use crate::paths;
 use crate::process;
-use crate::python::NONE;
 use crate::report::{Failure, Report};
 
 /// LINE in PyTorch, for `--peer-python`.
@@ -98,18 +97,13 @@ fn split(mut request: Value) -> (Value, Peers) {
 impl Peers {
     fn run(self, options: &Options, out: &mut Report) -> Result<(), Failure> {
         if let Some(request) = self.torch {
-            match options
-                .peer_python
-                .as_deref()
-                .filter(|python| *python != NONE)
-            {
+            match options.interpreter() {
                 None => out.skip(NO_PYTORCH),
                 Some(python) => process::peer_rows(python, SCRIPT, &request, out)?,
             }
         }
         if let Some(request) = &self.packages {
-            let python = options.peer_python.as_deref();
-            match python.filter(|python| *python != NONE) {
+            match options.interpreter() {
                 None => out.skip(NO_PACKAGES),
                 Some(python) => of_packages(python, request, out)?,
             }

@@ -71,16 +71,7 @@ fn solve(python: &Path, folder: &Path, limit: f64, workers: u32) -> Result<Strin
     solve.arg(folder.join("problems.jsonl"));
     solve.args(["--seconds", &limit.to_string()]);
     solve.args(["--workers", &workers.to_string()]);
-    let mut answers = String::new();
-    let succeeded = process::each_line(&mut solve, |line| {
-        answers.push_str(line);
-        answers.push('\n');
-        println!("cp-sat: {} answers", answers.lines().count());
-    })?;
-    match succeeded {
-        true => Ok(answers),
-        false => Err(format!("{SCRIPT} failed").into()),
-    }
+    process::answers(&mut solve, SCRIPT)
 }
 
 fn number(line: &Value, key: &str) -> f64 {

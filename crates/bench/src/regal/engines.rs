@@ -102,14 +102,5 @@ fn schedules(request: &Request, python: &Path, problems: &Path) -> Result<String
     run.arg(request.evaluations.to_string());
     run.args([population, elites, mutants].map(u32::to_string));
     run.arg(rho.to_string());
-    let mut found = String::new();
-    let succeeded = process::each_line(&mut run, |line| {
-        found.push_str(line);
-        found.push('\n');
-        println!("peers: {} searches", found.lines().count());
-    })?;
-    match succeeded {
-        true => Ok(found),
-        false => Err(format!("{SCHEDULES} failed").into()),
-    }
+    process::answers(&mut run, SCHEDULES)
 }

@@ -11,7 +11,6 @@ use crate::measure::{Context, parsed};
 use crate::options::Options;
 use crate::paths;
 use crate::process::{self, Ended, each_line_within};
-use crate::python::NONE;
 use crate::report::{Failure, Report};
 
 use super::MIB;
@@ -93,8 +92,7 @@ pub(crate) fn links(
 impl Peer {
     /// A row with the seconds of one epoch.
     fn row(&self, options: &Options, triples: &Triples, out: &mut Report) -> Result<(), Failure> {
-        let python = options.peer_python.as_deref();
-        let Some(python) = python.filter(|python| *python != NONE) else {
+        let Some(python) = options.interpreter() else {
             out.skip(NO_PEER);
             return Ok(());
         };

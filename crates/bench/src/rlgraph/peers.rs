@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::options::Options;
 use crate::process;
-use crate::python::NONE;
 use crate::report::{Failure, Report};
 
 const SCRIPT: &str = "agents_torch.py";
@@ -12,8 +11,7 @@ const NO_PYTHON: &str = "not run: PyTorch, stable-baselines3, Gymnasium, EnvPool
 
 /// The rows that the script prints for a request; a counted skip without an interpreter.
 pub(super) fn run(options: &Options, request: &Value, out: &mut Report) -> Result<(), Failure> {
-    let python = options.peer_python.as_deref();
-    let Some(python) = python.filter(|python| *python != NONE) else {
+    let Some(python) = options.interpreter() else {
         out.skip(NO_PYTHON);
         return Ok(());
     };

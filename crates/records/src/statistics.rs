@@ -2,14 +2,27 @@
 
 /// Lowest, middle and highest of some samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Summary {
-    pub(crate) min: f64,
-    pub(crate) median: f64,
-    pub(crate) max: f64,
+pub struct Summary {
+    /// The lowest.
+    pub min: f64,
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Distance of lowest and highest, over the median.
+    pub fn spread(self) -> f64 {
+        match self.median == 0.0 {
+            true => 0.0,
+            false => (self.max - self.min) / self.median.abs(),
+        }
+    }
 }
 
 /// Sums up samples; `None` if there are none.
-pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
+pub fn summary(samples: &[f64]) -> Option<Summary> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -22,7 +35,7 @@ pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
 }
 
 /// A number as tables show it: whole numbers in full, others with four significant digits.
-pub(crate) fn shown(value: f64) -> String {
+pub fn shown(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return format!("{:.0}", value + 0.0); // no minus before zero
     }
@@ -54,6 +67,13 @@ mod tests {
                 max: 4.0
             })
         );
+    }
+
+    #[test]
+    fn the_spread_is_a_share_of_the_median() {
+        let spread = |samples: &[f64]| summary(samples).unwrap().spread();
+        assert!((spread(&[4.0, 1.0, 2.0]) - 1.5).abs() < 1e-12);
+        assert!(spread(&[0.0, 0.0]).abs() < 1e-12);
     }
 
     #[test]

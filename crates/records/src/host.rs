@@ -11,18 +11,24 @@ use crate::process;
 
 /// The machine of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Host {
-    pub(crate) label: String,
-    pub(crate) cpu: String,
-    pub(crate) n_cores: usize,
-    pub(crate) memory_bytes: Option<u64>,
-    pub(crate) system: String,
-    pub(crate) rustc: String,
+pub struct Host {
+    /// Name of the machine.
+    pub label: String,
+    /// Model of its processor.
+    pub cpu: String,
+    /// Threads that run at once.
+    pub n_cores: usize,
+    /// Main memory, where the system tells.
+    pub memory_bytes: Option<u64>,
+    /// Operating system and kernel.
+    pub system: String,
+    /// Version of the compiler.
+    pub rustc: String,
 }
 
 impl Host {
     /// Looks at this machine; `label` names it in folder names (default: its host name).
-    pub(crate) fn here(label: Option<&str>) -> Host {
+    pub fn here(label: Option<&str>) -> Host {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let name = file("/proc/sys/kernel/hostname");
         let kernel = file("/proc/sys/kernel/osrelease");
@@ -41,13 +47,16 @@ impl Host {
 
 /// The commit that is checked out, and whether the files differ from it.
 #[derive(Clone, Debug)]
-pub(crate) struct Revision {
-    pub(crate) commit: String,
-    pub(crate) is_dirty: bool,
+pub struct Revision {
+    /// Hash of the commit.
+    pub commit: String,
+    /// Whether files differ from it.
+    pub is_dirty: bool,
 }
 
 impl Revision {
-    pub(crate) fn here() -> Revision {
+    /// That of the checkout.
+    pub fn here() -> Revision {
         let commit = first_line("git", &["rev-parse", "HEAD"]);
         // Records themselves are not part of what is measured.
         let changes = ["status", "--porcelain", "--", ".", ":!bench-results"];
@@ -59,7 +68,7 @@ impl Revision {
 }
 
 /// Runnable processes over the last minute, where the system tells.
-pub(crate) fn load() -> Option<f64> {
+pub fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
@@ -85,7 +94,7 @@ fn memory_bytes(meminfo: &str) -> Option<u64> {
 }
 
 /// Lower case letters and digits, everything else one `-`.
-pub(crate) fn slug(text: &str) -> String {
+pub fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars() {
         if c.is_ascii_alphanumeric() {
@@ -101,7 +110,10 @@ pub(crate) fn slug(text: &str) -> String {
 }
 
 /// Today in UTC, as `2026-11-20`.
-pub(crate) fn today() -> Result<String> {
+///
+/// # Errors
+/// When the clock is before 1970.
+pub fn today() -> Result<String> {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .context("the clock is before 1970")?;

@@ -3,44 +3,50 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::statistics::{self, shown};
+use crate::statistics::{self, Summary, shown};
 
 /// A number with its name, its unit and all its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Measured {
-    pub(crate) name: String,
-    pub(crate) unit: String,
-    pub(crate) samples: Vec<f64>,
+pub struct Measured {
+    /// Name, which carries the unit.
+    pub name: String,
+    /// Unit, as [`unit_of`] the name.
+    pub unit: String,
+    /// A number a run.
+    pub samples: Vec<f64>,
 }
 
 /// A point of a series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
-    pub(crate) series: String,
+pub struct Row {
+    /// The line of the figure that it belongs to.
+    pub series: String,
     /// Words that tell rows of a series apart, in the order of columns.
     #[serde(default)]
-    pub(crate) labels: Vec<(String, String)>,
+    pub labels: Vec<(String, String)>,
+    /// Its place on the axis.
     #[serde(default)]
-    pub(crate) x: Option<f64>,
+    pub x: Option<f64>,
     /// What we measured; the first is the one that is drawn.
     #[serde(default)]
-    pub(crate) values: Vec<Measured>,
+    pub values: Vec<Measured>,
     /// What the paper reports here.
     #[serde(default)]
-    pub(crate) paper: Option<f64>,
+    pub paper: Option<f64>,
     /// What a peer took in the same run; `values` then repeats our number of another series.
     #[serde(default)]
-    pub(crate) peer: Option<f64>,
+    pub peer: Option<f64>,
     /// Why something is missing, or what to keep in mind.
     #[serde(default)]
-    pub(crate) note: String,
+    pub note: String,
 }
 
 /// Keys of a line that are no labels and no values.
 const OWN_KEYS: [&str; 5] = ["series", "x", "paper", "peer", "note"];
 
 impl Measured {
-    pub(crate) fn new(name: &str, samples: Vec<f64>) -> Measured {
+    /// Samples under a name that carries their unit.
+    pub fn new(name: &str, samples: Vec<f64>) -> Measured {
         Measured {
             name: name.to_owned(),
             unit: unit_of(name).to_owned(),
@@ -48,13 +54,19 @@ impl Measured {
         }
     }
 
-    pub(crate) fn median(&self) -> Option<f64> {
-        statistics::summary(&self.samples).map(|summary| summary.median)
+    /// Lowest, middle and highest sample.
+    pub fn summary(&self) -> Option<Summary> {
+        statistics::summary(&self.samples)
+    }
+
+    /// The middle sample.
+    pub fn median(&self) -> Option<f64> {
+        self.summary().map(|summary| summary.median)
     }
 
     /// The median, and of several samples the lowest and the highest.
-    pub(crate) fn cell(&self) -> String {
-        match statistics::summary(&self.samples) {
+    pub fn cell(&self) -> String {
+        match self.summary() {
             None => "-".to_owned(),
             Some(all) if self.samples.len() == 1 => shown(all.median),
             Some(all) => format!(
@@ -69,7 +81,7 @@ impl Measured {
 
 impl Row {
     /// A row that did not run.
-    pub(crate) fn not_run(series: &str, x: Option<f64>, why: &str) -> Row {
+    pub fn not_run(series: &str, x: Option<f64>, why: &str) -> Row {
         Row {
             series: series.to_owned(),
             x,
@@ -80,7 +92,7 @@ impl Row {
 
     /// Reads a measurement's line. Words are labels, and so are the numbers that `labels` names;
     /// other numbers and lists of numbers are values. `columns` come first, in their order.
-    pub(crate) fn from_line(line: &Value, labels: &[String], columns: &[String]) -> Row {
+    pub fn from_line(line: &Value, labels: &[String], columns: &[String]) -> Row {
         let empty = Map::new();
         let line = line.as_object().unwrap_or(&empty);
         let number = |key: &str| line.get(key).and_then(Value::as_f64);
@@ -114,27 +126,28 @@ impl Row {
     }
 
     /// Our number at this point.
-    pub(crate) fn ours(&self) -> Option<f64> {
+    pub fn ours(&self) -> Option<f64> {
         self.values.first()?.median()
     }
 
     /// Our number, unless it is another series' beside a peer's.
-    pub(crate) fn own(&self) -> Option<f64> {
+    pub fn own(&self) -> Option<f64> {
         self.ours().filter(|_| self.peer.is_none())
     }
 
     /// The peer's number over ours.
-    pub(crate) fn ratio(&self) -> Option<f64> {
+    pub fn ratio(&self) -> Option<f64> {
         let ratio = self.peer? / self.ours()?;
         ratio.is_finite().then_some(ratio)
     }
 
-    pub(crate) fn value(&self, name: &str) -> Option<&Measured> {
+    /// The value of a name.
+    pub fn value(&self, name: &str) -> Option<&Measured> {
         self.values.iter().find(|value| value.name == name)
     }
 
     /// Series, labels and x: what a sample of the row is filed under.
-    pub(crate) fn key(&self) -> String {
+    pub fn key(&self) -> String {
         let mut words = vec![self.series.clone()];
         words.extend(
             self.labels
@@ -147,7 +160,7 @@ impl Row {
     }
 
     /// One line for the terminal.
-    pub(crate) fn in_short(&self) -> String {
+    pub fn in_short(&self) -> String {
         let mut text = self.key();
         for value in &self.values {
             text.push_str(&format!(" {} {}", value.name, value.cell()));
@@ -169,7 +182,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 /// Names carry their unit: `seconds_per_step`, `peak_rss_bytes`, `frames_per_s`.
-pub(crate) fn unit_of(name: &str) -> &'static str {
+pub fn unit_of(name: &str) -> &'static str {
     const UNITS: [(&str, &str); 8] = [
         ("_per_s", "1/s"),
         ("_per_second", "1/s"),

@@ -1,0 +1,98 @@
+//! A record: what was measured, and where.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+use crate::row::Row;
+
+/// Version of what `latest.json` holds.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// More runnable processes than this share of the processors disturb a measurement.
+const LOADED_SHARE: f64 = 0.5;
+
+/// A measurement with where it was made: the content of `latest.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA_VERSION`] when it was written.
+    pub schema_version: u32,
+    /// Paper or suite.
+    pub group: String,
+    /// Name of the figure within the group.
+    pub figure: String,
+    /// Title of the figure.
+    pub title: String,
+    /// The command that makes it again.
+    pub command: String,
+    /// Day, as `2026-11-20`.
+    pub date: String,
+    /// Hash of the commit.
+    pub revision: String,
+    /// Whether the files differed from the revision.
+    pub is_dirty: bool,
+    /// The machine.
+    pub host: Host,
+    /// `host`, or the name of a GPU.
+    pub device: String,
+    /// Runnable processes in the minute before; absent: not known.
+    pub load: Option<f64>,
+    /// The points of all series.
+    pub rows: Vec<Row>,
+    /// What did not run, and why.
+    pub skips: Vec<String>,
+    /// Lines that programs on a GPU print about it.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl Record {
+    /// Reads a `latest.json`.
+    ///
+    /// # Errors
+    /// When there is no such file or it is no record; the error names it.
+    pub fn read(file: &Path) -> Result<Record> {
+        let name = || file.display().to_string();
+        let text = fs::read_to_string(file).with_context(name)?;
+        serde_json::from_str(&text).with_context(name)
+    }
+
+    /// Whether other processes took so much of the machine that times are doubtful.
+    pub fn is_loaded(&self) -> bool {
+        let most = LOADED_SHARE * self.host.n_cores as f64;
+        self.load.is_some_and(|load| load > most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loaded_machine_is_marked() {
+        let mut record = Record {
+            schema_version: SCHEMA_VERSION,
+            group: String::new(),
+            figure: String::new(),
+            title: String::new(),
+            command: String::new(),
+            date: String::new(),
+            revision: String::new(),
+            is_dirty: false,
+            host: Host::here(None),
+            device: "host".to_owned(),
+            load: None,
+            rows: Vec::new(),
+            skips: Vec::new(),
+            notes: Vec::new(),
+        };
+        record.host.n_cores = 2;
+        for (load, is_loaded) in [(None, false), (Some(0.9), false), (Some(1.1), true)] {
+            record.load = load;
+            assert_eq!(record.is_loaded(), is_loaded, "{load:?}");
+        }
+    }
+}
