@@ -34,8 +34,10 @@ fn has_tuple_pattern(function: &str) -> bool {
     };
     let mut depth = 0;
     let mut is_start = true;
+    let mut previous = ' ';
     for c in name[open + 1..].chars() {
         match c {
+            '>' if previous == '-' => {} // an arrow closes nothing
             '(' if depth == 0 && is_start => return true,
             ')' if depth == 0 => return false,
             '(' | '[' | '{' | '<' => depth += 1,
@@ -46,6 +48,7 @@ fn has_tuple_pattern(function: &str) -> bool {
             ',' => depth == 0,
             c => is_start && c.is_whitespace(),
         };
+        previous = c;
     }
     false
 }
@@ -77,6 +80,8 @@ mod tests {
             ("fn f<T: Fn(u8)>(x: T, (a, b): (u8, u8)) {}", true),
             ("fn f(\n    x: u8,\n    (a, b): (u8, u8),\n) {}", true),
             ("fn f(a: (u8, u8), b: impl Fn((u8, u8)) -> u8) {}", false),
+            ("fn f(b: impl Fn(u8) -> u8) { g(1, (2, 3)) }", false),
+            ("fn f(b: fn(u8) -> u8, (a, b): (u8, u8)) {}", true),
             ("let f: fn((u8, u8)) = g;", false),
             ("let f = |(a, b)| a + b;", false),
             ("// fn f((a, b): (u8, u8))", false),
