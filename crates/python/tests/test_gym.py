@@ -207,7 +207,7 @@ def test_the_taxi_masks_what_has_no_effect_where_it_is_asked_to():
 
 
 def test_a_placement_earns_the_share_of_the_time_that_it_saves(tmp_path):
-    ops = [[0, "Op", 10, 0, 0]] * 8
+    ops = [[0, "Op", 100_000, 0, 0]] * 8
     graph = {"name": "fan", "ops": ops, "tensors": [[i, 1, -1, [7]] for i in range(7)], "names": list("abcdefgh")}
     path = tmp_path / "fan.jsonl"
     path.write_text(json.dumps(graph) + "\n")
@@ -217,7 +217,7 @@ def test_a_placement_earns_the_share_of_the_time_that_it_saves(tmp_path):
         env.reset(seed=1)
         steps = [env.step(device) for device in devices]
         assert [step[2] for step in steps] == [False] * 7 + [True]
-        assert np.isclose(sum(step[1] for step in steps), saved)
+        assert np.isclose(sum(step[1] for step in steps), saved, atol=1e-3)
     for options, words in [({"n_devices": 1}, "at least 2"), ({"graphs": "absent.jsonl"}, "absent"), ({"speed": 1}, "bandwidth_gbs")]:
         with pytest.raises(ValueError, match=words):
             gymnasium.make("shardgraph/Placement-v0", **options)

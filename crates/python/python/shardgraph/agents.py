@@ -187,10 +187,11 @@ class _Flat:
         self.gymnasium, self.num_envs = gymnasium, num_envs
         mode = AutoresetMode.SAME_STEP
         spec = gymnasium.registry.get(env) if isinstance(env, str) else None
-        is_ours = spec is not None and str(spec.vector_entry_point).startswith("shardgraph.gym:")
-        if is_ours and "max_episode_steps" not in options:
+        self.vector: Any
+        is_ours = str(getattr(spec, "vector_entry_point", None)).startswith("shardgraph.gym:")
+        if spec is not None and is_ours and "max_episode_steps" not in options:
             # Of a graph in memory, all steps in native code.
-            self.vector = gymnasium.make_vec(env, num_envs, autoreset_mode=mode, copy=False, **options)
+            self.vector = gymnasium.make_vec(spec, num_envs, autoreset_mode=mode, copy=False, **options)
         else:
             self.vector = SyncVectorEnv([one] * num_envs, autoreset_mode=mode)
         self.observation, self.action = self.vector.single_observation_space, self.vector.single_action_space

@@ -214,8 +214,9 @@ class _VectorEnv(VectorEnv[Any, Any, Any]):
                 masks[i] = mask
         info: dict[str, Any] = {"final_obs": found, "_final_obs": ended}
         if masks:
-            rows = np.zeros((self.num_envs, self.single_action_space.n), dtype=np.int8)
-            rows[list(masks)] = list(masks.values())
+            marks = np.array(list(masks.values()), dtype=np.int8)
+            rows = np.zeros((self.num_envs, marks.shape[1]), dtype=np.int8)
+            rows[list(masks)] = marks
             info |= {"final_info": {"action_mask": rows, "_action_mask": ended}, "_final_info": ended}
         return info
 
