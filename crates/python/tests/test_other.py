@@ -209,6 +209,8 @@ def test_placement_refuses_what_is_wrong(tmp_path, place_file):
             place.plan(graph, **options)
     with pytest.raises(ValueError, match="16GiB"):
         place.plan(graph, [place.Device("a", "16 Gibberish")])
+    with pytest.raises(TypeError, match="Path: expected what place.read"):
+        place.plan(place_file, 2)
 
 
 def test_brkga_minimises_and_reports_as_scipy():

@@ -139,6 +139,8 @@ def plan(
     :param pins: the number or name of a device for modules or ops by their names.
     :param together: names of modules whose ops share a device; ``layers.*`` is each layer by itself.
     """
+    if not isinstance(graph, _shardgraph.NativeCostGraph):
+        raise TypeError(f"graph is a {type(graph).__name__}: expected what place.read or place.from_torch gives")
     if isinstance(devices, int):
         devices = [Device(f"device {i}") for i in range(devices)]
     if isinstance(together, str):
