@@ -1,8 +1,8 @@
-// The arithmetic of the exact sum: fixed point with one exponent an element, operation by operation that of `Comm::exact_sum` on
-// the host, so that both give the same bits.
+// The arithmetic of the exact sum: fixed point with one exponent an element, operation by operation that of
+// `Comm::exact_sum` on the host, so that both give the same bits.
 //
-// With e the largest exponent of the element over all blocks, each partial becomes the integer nearest to x * 2^(46 - e). Its
-// magnitude is below 2^47, so 2^16 of them add up within 64 bits, in any order.
+// With e the largest exponent of the element over all blocks, each partial becomes the integer nearest to x * 2^(46 -
+// e). Its magnitude is below 2^47, so 2^16 of them add up within 64 bits, in any order.
 #pragma once
 
 #include "kernel.cuh"
@@ -20,9 +20,7 @@ __device__ inline double power_of_two(int power) {
 }
 
 // The exponent of the power of two at or below the magnitudes with this exponent field; subnormals share the lowest.
-__device__ inline int unbiased(unsigned exponent) {
-    return static_cast<int>(exponent < 1 ? 1 : exponent) - 127;
-}
+__device__ inline int unbiased(unsigned exponent) { return static_cast<int>(exponent < 1 ? 1 : exponent) - 127; }
 
 __device__ inline double fixed_point_scale(unsigned exponent) {
     return power_of_two(FRACTION_BITS - unbiased(exponent));
@@ -51,4 +49,4 @@ __device__ inline float sum_of_non_finite(NonFinite kinds) {
     return __uint_as_float(0x7fc00000u);
 }
 
-}  // namespace
+} // namespace

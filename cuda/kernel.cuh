@@ -12,9 +12,9 @@
 
 // `T* name`: the launch's dynamic shared memory, aligned to 16 bytes. Use it once in a kernel and
 // cut further arrays out of it: two uses name the same bytes.
-#define CU_DYN_SHARED(T, name)                                       \
-    extern __shared__ __align__(16) unsigned char cu_dyn_shared[]; \
-    T* const name = reinterpret_cast<T*>(cu_dyn_shared)
+#define CU_DYN_SHARED(T, name)                                                                                         \
+    extern __shared__ __align__(16) unsigned char cu_dyn_shared[];                                                     \
+    T *const name = reinterpret_cast<T *>(cu_dyn_shared)
 
 // The value of a half, given as its bits; exact. A NaN becomes the canonical one.
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
@@ -40,42 +40,42 @@ __device__ __forceinline__ unsigned two_halves_toward_zero(float low, float high
 // Loads and stores of global memory that other threads of the grid may race with on purpose: they
 // are atomic, they order nothing, and they are not served by the L1 cache. Plain accesses promise
 // none of that.
-__device__ __forceinline__ float load_relaxed(const float* from) {
+__device__ __forceinline__ float load_relaxed(const float *from) {
     float value;
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(__cvta_generic_to_global(from)) : "memory");
     return value;
 }
-__device__ __forceinline__ unsigned load_relaxed(const unsigned* from) {
+__device__ __forceinline__ unsigned load_relaxed(const unsigned *from) {
     unsigned value;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(__cvta_generic_to_global(from)) : "memory");
     return value;
 }
-__device__ __forceinline__ unsigned long long load_relaxed(const unsigned long long* from) {
+__device__ __forceinline__ unsigned long long load_relaxed(const unsigned long long *from) {
     unsigned long long value;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(from)) : "memory");
     return value;
 }
-__device__ __forceinline__ unsigned short load_relaxed(const unsigned short* from) {
+__device__ __forceinline__ unsigned short load_relaxed(const unsigned short *from) {
     unsigned short value;
     asm volatile("ld.relaxed.gpu.global.u16 %0, [%1];" : "=h"(value) : "l"(__cvta_generic_to_global(from)) : "memory");
     return value;
 }
-__device__ __forceinline__ void store_relaxed(float* to, float value) {
+__device__ __forceinline__ void store_relaxed(float *to, float value) {
     asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "f"(value) : "memory");
 }
-__device__ __forceinline__ void store_relaxed(unsigned* to, unsigned value) {
+__device__ __forceinline__ void store_relaxed(unsigned *to, unsigned value) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(value) : "memory");
 }
-__device__ __forceinline__ void store_relaxed(unsigned long long* to, unsigned long long value) {
+__device__ __forceinline__ void store_relaxed(unsigned long long *to, unsigned long long value) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "l"(value) : "memory");
 }
-__device__ __forceinline__ void store_relaxed(unsigned short* to, unsigned short value) {
+__device__ __forceinline__ void store_relaxed(unsigned short *to, unsigned short value) {
     asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "h"(value) : "memory");
 }
 
 // Four loads in one instruction, each component atomic by itself (PTX: a vector access is a set of
 // scalar accesses in no order). `from` is aligned to 16 bytes.
-__device__ __forceinline__ float4 load_relaxed(const float4* from) {
+__device__ __forceinline__ float4 load_relaxed(const float4 *from) {
     float4 value;
     asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
@@ -86,7 +86,7 @@ __device__ __forceinline__ float4 load_relaxed(const float4* from) {
 
 // Adds each component of global memory atomically by itself; one instruction from sm_90 on, four
 // before.
-__device__ __forceinline__ void atomic_add_float4(float4* to, float4 addend) {
+__device__ __forceinline__ void atomic_add_float4(float4 *to, float4 addend) {
 #if __CUDA_ARCH__ >= 900
     atomicAdd(to, addend);
 #else
@@ -94,13 +94,13 @@ __device__ __forceinline__ void atomic_add_float4(float4* to, float4 addend) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(
-                         __cvta_generic_to_global(reinterpret_cast<float*>(to) + i)),
+                         __cvta_generic_to_global(reinterpret_cast<float *>(to) + i)),
                      "f"(addends[i])
                      : "memory");
     }
 #endif
 }
-#endif  // CUEMU
+#endif // CUEMU
 
 // `value` moved away from zero by (k + 1/2) / 8192 of the distance of halves there, where `random` is
 // 1 and k < 8192 steps of 2^-23. Cut towards zero it is one of the two halves around `value`, each
@@ -110,7 +110,7 @@ __device__ __forceinline__ float dithered_for_half(float value, unsigned random)
     const unsigned bits = __float_as_uint(value);
     // 2^10 distances: the power of two below the value; below 2^-14 halves lie as close as above it.
     const unsigned power = max(bits & 0x7f800000u, 0x38800000u);
-    const float part = __uint_as_float(random) - 0x1.fffffep-1f;  // never 0: infinity times it is no NaN
+    const float part = __uint_as_float(random) - 0x1.fffffep-1f; // never 0: infinity times it is no NaN
     return __fmaf_rz(part, __uint_as_float((bits & 0x80000000u) | power), value);
 }
 
@@ -120,7 +120,7 @@ __device__ __forceinline__ float dithered_for_half(float value, unsigned random)
 __device__ __forceinline__ unsigned two_halves_stochastic(float low, float high, unsigned random) {
     const unsigned steps = random & 0x1fff1fffu;
     return two_halves_toward_zero(dithered_for_half(low, __byte_perm(steps, 0x3f80u, 0x5410u)),
-                                        dithered_for_half(high, __byte_perm(steps, 0x3f80u, 0x5432u)));
+                                  dithered_for_half(high, __byte_perm(steps, 0x3f80u, 0x5432u)));
 }
 
 __device__ __forceinline__ unsigned short float_to_half_stochastic(float value, unsigned random) {

@@ -119,6 +119,23 @@ fn emulated_training_is_the_same_on_any_number_of_ranks() {
     assert_eq!(train(1), train(2));
 }
 
+/// Policies of REGAL: as many steps, with a policy file that places graphs; the run goes on there alone.
+#[test]
+fn emulated_training_for_placement_writes_a_policy() {
+    let Some(installed) = Installed::with_emulator() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words = "place train --graphs costgraph:2 --steps 2 --device emulated --run {}";
+    let answer = installed.run(words, &[&out]).ok();
+    assert_eq!(answer.line("device"), "emulated");
+    assert!(out.join("policy.safetensors").is_file());
+    let words = "place train --resume --steps 3 --run {}";
+    let message = run(words, &[&out]).error(2);
+    assert!(message.contains("began on device `emulated`"), "{message}");
+}
+
 /// What the device does not do is refused with what does it; nothing is done on the host instead.
 #[test]
 fn what_the_emulated_device_lacks_is_refused() {

@@ -1,6 +1,7 @@
 //! Compiles the emulator with the project's kernels into one shared library, and the emulated library
-//! of collectives into another, if there is a C++ compiler; `SHARDGRAPH_EMULATED_BUILT` and
-//! `SHARDGRAPH_EMULATED_NCCL_BUILT` then name them.
+//! of collectives and the CUDA driver for tests into two more, if there is a C++ compiler;
+//! `SHARDGRAPH_EMULATED_BUILT`, `SHARDGRAPH_EMULATED_NCCL_BUILT` and `SHARDGRAPH_TEST_DRIVER_BUILT`
+//! then name them.
 
 use std::path::{Path, PathBuf};
 
@@ -48,13 +49,25 @@ fn main() {
         Ok(warnings) => report(&job.library, &warnings),
         Err(error) => panic!("the emulated kernels do not compile:\n{error}"),
     }
-    let collectives = out.join("libshardgraph_emulated_nccl.so");
-    match compile::compile_library(&here.join("src/nccl.cpp"), &collectives, &compiler) {
-        Ok(()) => println!(
-            "cargo:rustc-env=SHARDGRAPH_EMULATED_NCCL_BUILT={}",
-            collectives.display()
+    for (source, library, variable) in [
+        (
+            "src/nccl.cpp",
+            "libshardgraph_emulated_nccl.so",
+            "SHARDGRAPH_EMULATED_NCCL_BUILT",
         ),
-        Err(error) => panic!("the emulated collectives do not compile:\n{error}"),
+        (
+            "src/driver.cpp",
+            "driver/libcuda.so",
+            "SHARDGRAPH_TEST_DRIVER_BUILT",
+        ),
+    ] {
+        let library = out.join(library);
+        let folder = library.parent().expect("it lies in the output's folder");
+        std::fs::create_dir_all(folder).expect("a folder below the output's");
+        match compile::compile_library(&here.join(source), &library, &compiler) {
+            Ok(()) => println!("cargo:rustc-env={variable}={}", library.display()),
+            Err(error) => panic!("{source} does not compile:\n{error}"),
+        }
     }
 }
 

@@ -84,11 +84,11 @@ fn kernel_table(sources: &[Source]) -> Result<String, String> {
     let mut table = String::from(
         "/// Every kernel of the sources, sorted by name.\npub(crate) const KERNELS: &[Kernel] = &[\n",
     );
-    for (name, source, signature) in kernels {
+    for (index, (name, source, signature)) in kernels.into_iter().enumerate() {
         let file = source.stem();
         let _ = writeln!(
             table,
-            "    Kernel {{ name: {name:?}, file: {file:?}, signature: {signature:?} }},"
+            "    Kernel {{ index: {index}, name: {name:?}, file: {file:?}, signature: {signature:?} }},"
         );
     }
     Ok(table + "];\n\n")

@@ -1,14 +1,15 @@
 // The pieces of an exact sum whose two all-reduces a library of collectives does.
 //
 //   exact_exponents: exponents[i] = the largest exponent field of element i over the blocks of this rank
-//   exact_fixed:     sums[i] = the sum of element i over the blocks of this rank, in fixed point; `exponents` are those of all ranks
-//   exact_round:     out[i] = sums[i] rounded to a float; `sums` and `exponents` are those of all ranks
+//   exact_fixed:     sums[i] = the sum of element i over the blocks of this rank, in fixed point; `exponents` are those
+//   of all ranks exact_round:     out[i] = sums[i] rounded to a float; `sums` and `exponents` are those of all ranks
 //
 // Shapes: blocks [n_blocks, length]; all others [length].
-// Determinism: exponents are reduced by max and sums by integer addition, between these kernels too, so no order shows; the
-// arithmetic is in fixed_point.cuh. An element with an infinity or NaN somewhere has counts of each kind in place of its sum: 20 bits
-// each from bit 0 (NaN), 20 (+inf) and 40 (-inf) on. The caller bounds the number of blocks of all ranks by 2^16.
-// Bytes: exact_exponents 4 a partial and 1 an element; exact_fixed 4 a partial and 9 an element; exact_round 13 an element.
+// Determinism: exponents are reduced by max and sums by integer addition, between these kernels too, so no order shows;
+// the arithmetic is in fixed_point.cuh. An element with an infinity or NaN somewhere has counts of each kind in place
+// of its sum: 20 bits each from bit 0 (NaN), 20 (+inf) and 40 (-inf) on. The caller bounds the number of blocks of all
+// ranks by 2^16. Bytes: exact_exponents 4 a partial and 1 an element; exact_fixed 4 a partial and 9 an element;
+// exact_round 13 an element.
 #include "fixed_point.cuh"
 #include "kernel.cuh"
 #include "warp.cuh"
@@ -27,10 +28,10 @@ __device__ inline unsigned long long count_of(float x) {
     return bits == 0xff800000u ? 1ull << NEGATIVE_SHIFT : 0;
 }
 
-}  // namespace
+} // namespace
 
-extern "C" __global__ void __launch_bounds__(256)
-    exact_exponents(const float* blocks, unsigned long long n_blocks, unsigned long long length, unsigned char* exponents) {
+extern "C" __global__ void __launch_bounds__(256) exact_exponents(const float *blocks, unsigned long long n_blocks,
+                                                                  unsigned long long length, unsigned char *exponents) {
     const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     unsigned largest = 0;
@@ -42,8 +43,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    exact_fixed(const float* blocks, unsigned long long n_blocks, unsigned long long length, const unsigned char* exponents,
-                unsigned long long* sums) {
+    exact_fixed(const float *blocks, unsigned long long n_blocks, unsigned long long length,
+                const unsigned char *exponents, unsigned long long *sums) {
     const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     const unsigned exponent = exponents[i];
@@ -57,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    exact_round(const unsigned long long* sums, const unsigned char* exponents, unsigned long long length, float* out) {
+    exact_round(const unsigned long long *sums, const unsigned char *exponents, unsigned long long length, float *out) {
     const unsigned long long i = thread_of_grid();
     if (i >= length) return;
     const unsigned exponent = exponents[i];

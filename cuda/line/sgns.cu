@@ -1,28 +1,35 @@
 // Skip-gram with negative sampling over sampled edges: the update of LINE.
 //
-// A sample is an edge (u, v) with K negatives n_1..n_K. With x = vertex[u] . context[t] for each target t in (v, n_1..n_K)
-// and g_t = rate * ([t is v] - sigmoid(x)):   context[t] += g_t * vertex[u],   vertex[u] += sum_t g_t * context[t],
-// where the right-hand sides are the rows as the sample found them (a target that is drawn twice may see its own first
-// addition). Order 2 has the tables vertex and context, order 1 uses
-// one table for both. Source: Tang, Qu, Wang, Zhang, Yan, Mei, "LINE" (WWW 2015), equations 3, 6 and 7.
+// A sample is an edge (u, v) with K negatives n_1..n_K. With x = vertex[u] . context[t] for each target t in (v,
+// n_1..n_K) and g_t = rate * ([t is v] - sigmoid(x)):   context[t] += g_t * vertex[u],   vertex[u] += sum_t g_t *
+// context[t], where the right-hand sides are the rows as the sample found them (a target that is drawn twice may see
+// its own first addition). Order 2 has the tables vertex and context, order 1 uses one table for both. Source: Tang,
+// Qu, Wang, Zhang, Yan, Mei, "LINE" (WWW 2015), equations 3, 6 and 7.
 //
 // Shapes: tables row-major with `dim` columns, f32 or fp16 (as u16); edges [2 * n_edges]; negatives [2 * n_targets] and
 // edge_alias [2 * n_edges] are alias tables of (threshold, alias) pairs; losses [count] where `with_loss` is not 0.
-// n_negatives is at most 31.
+// n_negatives is at most 31. Sample i has the rate `rate + rate_slope * i`, the samples of a group that of its first.
 // Bytes of one sample, tables in f32: (2 + K) rows read and added to = 8 * dim * (2 + K): 7168 for dim 128, K 5.
 //
-// sgns_order<1|2>_<f32|f16>          dim <= 128, dim % 4 == 0, no losses: a warp a sample, vertex row and all targets in
+// sgns_order<1|2>_<f32|f16>          dim <= 128, dim % 4 == 0, no losses: a warp a sample, vertex row and all targets
+// in
 //                                    registers
 // sgns_order<1|2>_<f32|f16>_any      every dim, losses
 // sgns_order<1|2>_<f32|f16>_shared5  dim <= 128, dim % 4 == 0, at most 5 negatives, no losses: a warp a group, whose
 //                                    negatives stand in registers
 // sgns_order<1|2>_<f32|f16>_shared   dim <= 256, dim % 4 == 0, losses: a warp a group, whose negatives stand in shared
 //                                    memory
-// These are hogwild: warps update one another's rows meanwhile. f32 rows take atomic additions, fp16 rows plain writes with
-// stochastic rounding. Not repeatable on a GPU.
+// These are hogwild: warps update one another's rows meanwhile. f32 rows take atomic additions, fp16 rows plain writes
+// with stochastic rounding. Not repeatable on a GPU.
 //
-// sgns_coefficients_*, sgns_row_gradients_*, sgns_add_rows_* are the deterministic mode: coefficients of a batch from tables
-// that nobody writes, then each row's sum in list order, then one addition a row. Same bits for every launch geometry.
+// sgns_permute_edges writes the pairs of a list in another order: element i of the permutation is a Feistel network
+// over the smallest even number of bits that holds n_edges - 1, walked until it lies below n_edges. Source: Mitchell,
+// Stokes, Frank, Holmes, "Bandwidth-optimal random shuffling for GPUs" (TOPC 2022), section 4, with 6 rounds. Bytes: 16
+// an edge.
+//
+// sgns_coefficients_*, sgns_row_gradients_*, sgns_add_rows_* are the deterministic mode: coefficients of a batch from
+// tables that nobody writes, then each row's sum in list order, then one addition a row. Same bits for every launch
+// geometry.
 #include "kernel.cuh"
 #include "sgns.cuh"
 
@@ -81,8 +88,8 @@ template <> __device__ inline RoundingWords rounding_words_of<unsigned short>(un
     return rounding_words(random);
 }
 
-// One sample by one warp with at most 128 * N columns; up to TILE target rows are in flight together. Lane k draws target k.
-// Gives the loss, or 0.
+// One sample by one warp with at most 128 * N columns; up to TILE target rows are in flight together. Lane k draws
+// target k. Gives the loss, or 0.
 template <int N, int TILE, bool LOSS, class T>
 __device__ inline float sample_in_registers(const Job &job, unsigned long long i, T *vertex, T *context) {
     const unsigned lane = lane_of_warp();
@@ -91,6 +98,7 @@ __device__ inline float sample_in_registers(const Job &job, unsigned long long i
     const unsigned random = rounding_word<T>(job, i, lane);
     const unsigned n_slots = job.n_negatives + 1;
     const unsigned own_target = lane < n_slots ? target_of(job, i, lane, edge.target) : 0;
+    const float rate = rate_of(job, i);
     Row<N> gradient = zero_row<N>();
     float loss = 0.0f;
     for (unsigned first = 0; first < n_slots; first += TILE) {
@@ -105,7 +113,7 @@ __device__ inline float sample_in_registers(const Job &job, unsigned long long i
             if (first + k >= n_slots) break; // the same for the whole warp
             const bool positive = first + k == 0;
             const float dot = dot_of<N>(source, row[k]);
-            const float factor = approximate_coefficient(dot, positive, job.rate);
+            const float factor = approximate_coefficient(dot, positive, rate);
             if (LOSS) loss += loss_of(dot, positive);
             add_scaled<N>(gradient, factor, row[k]);
             const unsigned target = __shfl_sync(ALL_LANES, own_target, first + k); // again, not kept: registers
@@ -116,16 +124,16 @@ __device__ inline float sample_in_registers(const Job &job, unsigned long long i
     return loss;
 }
 
-// One sample of any dimension: the dot products first, then column by column, rows read again (they are in the second-level
-// cache by then). Lane k holds target k and its coefficient.
-template <class T>
-__device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vertex, T *context) {
+// One sample of any dimension: the dot products first, then column by column, rows read again (they are in the
+// second-level cache by then). Lane k holds target k and its coefficient.
+template <class T> __device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vertex, T *context) {
     const unsigned lane = lane_of_warp();
     const Edge edge = edge_of(job, i);
     T *source = vertex + static_cast<unsigned long long>(edge.source) * job.dim;
     const unsigned random = rounding_word<T>(job, i, lane);
     const unsigned n_slots = job.n_negatives + 1;
     const unsigned own_target = lane < n_slots ? target_of(job, i, lane, edge.target) : 0;
+    const float rate = rate_of(job, i);
     float own_factor = 0.0f, loss = 0.0f;
     for (unsigned k = 0; k < n_slots; ++k) {
         const T *row = context + static_cast<unsigned long long>(__shfl_sync(ALL_LANES, own_target, k)) * job.dim;
@@ -134,7 +142,7 @@ __device__ float sample_of_any_dim(const Job &job, unsigned long long i, T *vert
             sum = fmaf(load_one(source + column), load_one(row + column), sum);
         const float dot = warp_sum(sum);
         loss += loss_of(dot, k == 0);
-        if (k == lane) own_factor = approximate_coefficient(dot, k == 0, job.rate);
+        if (k == lane) own_factor = approximate_coefficient(dot, k == 0, rate);
     }
     for (unsigned first = 0; first < job.dim; first += 32) {
         const unsigned column = first + lane;
@@ -160,6 +168,7 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
     const unsigned lane = lane_of_warp();
     const unsigned padded = 128 * N; // one row, and behind all rows the sums
     float *sums = rows + job.n_negatives * padded;
+    const float rate = rate_of(job, first); // of the whole group
     for (unsigned k = 0; k < job.n_negatives; ++k) {
         const Row<N> row = load_row<N>(context, target_of(job, first, k + 1, 0), job.dim, lane);
         for (int c = 0; c < N; ++c)
@@ -175,7 +184,7 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
         const Row<N> target = load_row<N>(context, edge.target, job.dim, lane);
         const unsigned random = rounding_word<T>(job, i, lane);
         const float dot = dot_of<N>(source, target);
-        const float factor = approximate_coefficient(dot, true, job.rate);
+        const float factor = approximate_coefficient(dot, true, rate);
         float loss = losses ? loss_of(dot, true) : 0.0f;
         Row<N> gradient = zero_row<N>();
         add_scaled<N>(gradient, factor, target);
@@ -187,7 +196,7 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
                 row.part[c] = Four{{v.x, v.y, v.z, v.w}};
             }
             const float negative_dot = dot_of<N>(source, row);
-            const float negative = approximate_coefficient(negative_dot, false, job.rate);
+            const float negative = approximate_coefficient(negative_dot, false, rate);
             if (losses) loss += loss_of(negative_dot, false);
             add_scaled<N>(gradient, negative, row);
             for (int c = 0; c < N; ++c) {
@@ -242,8 +251,8 @@ template <int K> struct Negatives {
     Four sum[K];
 };
 
-// One sample with at most K <= 7 negatives in registers, of whose dot products the warp makes eight sums at once. A negative
-// that is not there is a row of zeros. `is_inside`: this lane has columns.
+// One sample with at most K <= 7 negatives in registers, of whose dot products the warp makes eight sums at once. A
+// negative that is not there is a row of zeros. `is_inside`: this lane has columns.
 template <int K, bool ONE_TABLE, class T>
 __device__ inline void sample_beside_negatives(const Edge &edge, float rate, const Columns<T> &vertex,
                                                const Columns<T> &context, bool is_inside, Negatives<K> &negatives,
@@ -280,6 +289,7 @@ __device__ inline void group_in_registers(const Job &job, unsigned long long fir
     const unsigned lane = lane_of_warp();
     const bool is_inside = 4u * lane < job.dim;
     const unsigned own_negative = lane < job.n_negatives ? target_of(job, first, lane + 1u, 0u) : 0u;
+    const float rate = rate_of(job, first); // of the whole group
     Negatives<K> negatives;
 #pragma unroll
     for (unsigned k = 0; k < K; ++k) {
@@ -294,7 +304,7 @@ __device__ inline void group_in_registers(const Job &job, unsigned long long fir
 #pragma unroll 1
         for (unsigned i = 0; i < n; ++i) {
             const Edge edge = {__shfl_sync(ALL_LANES, own.source, i), __shfl_sync(ALL_LANES, own.target, i)};
-            sample_beside_negatives<K, ONE_TABLE>(edge, job.rate, vertex, context, is_inside, negatives, random);
+            sample_beside_negatives<K, ONE_TABLE>(edge, rate, vertex, context, is_inside, negatives, random);
             random += 0xC2B2AE35u;
         }
     }
@@ -368,7 +378,7 @@ __device__ void coefficients(const Job &job, const T *vertex, const T *context, 
             loss += loss_of(dot, slot == 0);
             if (lane == 0) {
                 targets[i * n_slots + slot] = target;
-                factors[i * n_slots + slot] = coefficient(dot, slot == 0, job.rate);
+                factors[i * n_slots + slot] = coefficient(dot, slot == 0, rate_of(job, i));
             }
         }
         if (lane == 0) {
@@ -386,18 +396,18 @@ __device__ void row_gradients(const unsigned long long *offsets, const unsigned 
         for (unsigned column = lane; column < dim; column += 32) {
             float sum = 0.0f;
             for (unsigned long long i = offsets[r]; i < offsets[r + 1]; ++i)
-                sum = fmaf(factors[places[i]], load_one(table + static_cast<unsigned long long>(others[i]) * dim + column),
-                           sum);
+                sum = fmaf(factors[places[i]],
+                           load_one(table + static_cast<unsigned long long>(others[i]) * dim + column), sum);
             gradients[r * dim + column] = sum;
         }
 }
 
 } // namespace sgns
 
-#define SGNS_JOB                                                                                                         \
-    sgns::Job {                                                                                                          \
-        edges, n_edges, edge_alias, drawn, reversed, negatives, n_targets, dim, n_negatives, group, seed, first_sample,  \
-            first_edge, count, rate                                                                                      \
+#define SGNS_JOB                                                                                                       \
+    sgns::Job {                                                                                                        \
+        edges, n_edges, edge_alias, drawn, reversed, negatives, n_targets, dim, n_negatives, group, seed,              \
+            first_sample, first_edge, count, rate, rate_slope                                                          \
     }
 
 // ---- Order 2: two tables.
@@ -407,7 +417,8 @@ extern "C" __global__ void __launch_bounds__(128)
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, float *vertex, float *context) {
+                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
+                    float *vertex, float *context) {
     sgns::run(SGNS_JOB, vertex, context);
 }
 
@@ -416,7 +427,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                         const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                         const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                         unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate,
+                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
                         unsigned with_loss, float *losses, float *vertex, float *context) {
     sgns::run_any(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);
 }
@@ -424,10 +435,11 @@ extern "C" __global__ void __launch_bounds__(128, 5)
 extern "C" __global__ void __launch_bounds__(128, 5)
     sgns_order2_f32_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                           unsigned group, unsigned long long seed, unsigned long long first_sample,
-                           unsigned long long first_edge, unsigned long long count, float rate,
-                           unsigned with_loss, float *losses, float *vertex, float *context) {
+                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                           unsigned n_negatives, unsigned group, unsigned long long seed,
+                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                           float rate, float rate_slope, unsigned with_loss, float *losses, float *vertex,
+                           float *context) {
     CU_DYN_SHARED(float, memory);
     sgns::run_shared(SGNS_JOB, vertex, context, with_loss ? losses : nullptr, memory);
 }
@@ -437,7 +449,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, unsigned short *vertex, unsigned short *context) {
+                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
+                    unsigned short *vertex, unsigned short *context) {
     sgns::run(SGNS_JOB, vertex, context);
 }
 
@@ -446,7 +459,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                         const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                         const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                         unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate,
+                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
                         unsigned with_loss, float *losses, unsigned short *vertex, unsigned short *context) {
     sgns::run_any(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);
 }
@@ -454,10 +467,11 @@ extern "C" __global__ void __launch_bounds__(128, 5)
 extern "C" __global__ void __launch_bounds__(128, 5)
     sgns_order2_f16_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                           unsigned group, unsigned long long seed, unsigned long long first_sample,
-                           unsigned long long first_edge, unsigned long long count, float rate,
-                           unsigned with_loss, float *losses, unsigned short *vertex, unsigned short *context) {
+                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                           unsigned n_negatives, unsigned group, unsigned long long seed,
+                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                           float rate, float rate_slope, unsigned with_loss, float *losses, unsigned short *vertex,
+                           unsigned short *context) {
     CU_DYN_SHARED(float, memory);
     sgns::run_shared(SGNS_JOB, vertex, context, with_loss ? losses : nullptr, memory);
 }
@@ -468,7 +482,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                             const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
                             unsigned n_negatives, unsigned group, unsigned long long seed,
                             unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, float *vertex, float *context) {
+                            float rate, float rate_slope, float *vertex, float *context) {
     sgns::run_registers<5, false>(SGNS_JOB, vertex, context);
 }
 
@@ -478,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                             const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
                             unsigned n_negatives, unsigned group, unsigned long long seed,
                             unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, unsigned short *vertex, unsigned short *context) {
+                            float rate, float rate_slope, unsigned short *vertex, unsigned short *context) {
     sgns::run_registers<5, false>(SGNS_JOB, vertex, context);
 }
 
@@ -489,7 +503,8 @@ extern "C" __global__ void __launch_bounds__(128)
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, float *table) {
+                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
+                    float *table) {
     sgns::run(SGNS_JOB, table, table);
 }
 
@@ -498,7 +513,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                         const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                         const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                         unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate,
+                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
                         unsigned with_loss, float *losses, float *table) {
     sgns::run_any(SGNS_JOB, table, table, with_loss ? losses : nullptr);
 }
@@ -506,10 +521,10 @@ extern "C" __global__ void __launch_bounds__(128, 5)
 extern "C" __global__ void __launch_bounds__(128, 5)
     sgns_order1_f32_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                           unsigned group, unsigned long long seed, unsigned long long first_sample,
-                           unsigned long long first_edge, unsigned long long count, float rate,
-                           unsigned with_loss, float *losses, float *table) {
+                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                           unsigned n_negatives, unsigned group, unsigned long long seed,
+                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                           float rate, float rate_slope, unsigned with_loss, float *losses, float *table) {
     CU_DYN_SHARED(float, memory);
     sgns::run_shared(SGNS_JOB, table, table, with_loss ? losses : nullptr, memory);
 }
@@ -519,7 +534,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                     const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                     const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                     unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, unsigned short *table) {
+                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
+                    unsigned short *table) {
     sgns::run(SGNS_JOB, table, table);
 }
 
@@ -528,7 +544,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                         const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
                         const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
                         unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate,
+                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
                         unsigned with_loss, float *losses, unsigned short *table) {
     sgns::run_any(SGNS_JOB, table, table, with_loss ? losses : nullptr);
 }
@@ -536,10 +552,10 @@ extern "C" __global__ void __launch_bounds__(128, 5)
 extern "C" __global__ void __launch_bounds__(128, 5)
     sgns_order1_f16_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                           unsigned group, unsigned long long seed, unsigned long long first_sample,
-                           unsigned long long first_edge, unsigned long long count, float rate,
-                           unsigned with_loss, float *losses, unsigned short *table) {
+                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                           unsigned n_negatives, unsigned group, unsigned long long seed,
+                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                           float rate, float rate_slope, unsigned with_loss, float *losses, unsigned short *table) {
     CU_DYN_SHARED(float, memory);
     sgns::run_shared(SGNS_JOB, table, table, with_loss ? losses : nullptr, memory);
 }
@@ -550,7 +566,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                             const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
                             unsigned n_negatives, unsigned group, unsigned long long seed,
                             unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, float *table) {
+                            float rate, float rate_slope, float *table) {
     sgns::run_registers<5, true>(SGNS_JOB, table, table);
 }
 
@@ -560,7 +576,7 @@ extern "C" __global__ void __launch_bounds__(128, 5)
                             const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
                             unsigned n_negatives, unsigned group, unsigned long long seed,
                             unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, unsigned short *table) {
+                            float rate, float rate_slope, unsigned short *table) {
     sgns::run_registers<5, true>(SGNS_JOB, table, table);
 }
 
@@ -569,26 +585,27 @@ extern "C" __global__ void __launch_bounds__(128, 5)
 extern "C" __global__ void __launch_bounds__(128)
     sgns_coefficients_f32(const unsigned *__restrict__ edges, unsigned long long n_edges,
                           const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                          const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                          unsigned group, unsigned long long seed, unsigned long long first_sample,
-                          unsigned long long first_edge, unsigned long long count, float rate,
-                          unsigned with_loss, float *losses, const float *vertex, const float *context,
-                          unsigned *sources, unsigned *targets, float *factors) {
+                          const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                          unsigned n_negatives, unsigned group, unsigned long long seed,
+                          unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                          float rate, float rate_slope, unsigned with_loss, float *losses, const float *vertex,
+                          const float *context, unsigned *sources, unsigned *targets, float *factors) {
     sgns::coefficients(SGNS_JOB, vertex, context, sources, targets, factors, with_loss ? losses : nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(128)
     sgns_coefficients_f16(const unsigned *__restrict__ edges, unsigned long long n_edges,
                           const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                          const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                          unsigned group, unsigned long long seed, unsigned long long first_sample,
-                          unsigned long long first_edge, unsigned long long count, float rate,
-                          unsigned with_loss, float *losses, const unsigned short *vertex, const unsigned short *context,
-                          unsigned *sources, unsigned *targets, float *factors) {
+                          const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
+                          unsigned n_negatives, unsigned group, unsigned long long seed,
+                          unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
+                          float rate, float rate_slope, unsigned with_loss, float *losses, const unsigned short *vertex,
+                          const unsigned short *context, unsigned *sources, unsigned *targets, float *factors) {
     sgns::coefficients(SGNS_JOB, vertex, context, sources, targets, factors, with_loss ? losses : nullptr);
 }
 
-// gradients[r, :] = sum over i in offsets[r]..offsets[r + 1] of factors[places[i]] * table[others[i], :], in order of i.
+// gradients[r, :] = sum over i in offsets[r]..offsets[r + 1] of factors[places[i]] * table[others[i], :], in order of
+// i.
 extern "C" __global__ void __launch_bounds__(128)
     sgns_row_gradients_f32(const unsigned long long *__restrict__ offsets, const unsigned *__restrict__ others,
                            const unsigned *__restrict__ places, const float *__restrict__ factors,
@@ -597,7 +614,8 @@ extern "C" __global__ void __launch_bounds__(128)
     sgns::row_gradients(offsets, others, places, factors, table, n_rows, dim, gradients);
 }
 
-// gradients[r, :] = sum over i in offsets[r]..offsets[r + 1] of factors[places[i]] * table[others[i], :], in order of i.
+// gradients[r, :] = sum over i in offsets[r]..offsets[r + 1] of factors[places[i]] * table[others[i], :], in order of
+// i.
 extern "C" __global__ void __launch_bounds__(128)
     sgns_row_gradients_f16(const unsigned long long *__restrict__ offsets, const unsigned *__restrict__ others,
                            const unsigned *__restrict__ places, const float *__restrict__ factors,
@@ -624,6 +642,18 @@ extern "C" __global__ void __launch_bounds__(128)
     const unsigned long long element = thread_of_grid();
     if (element >= static_cast<unsigned long long>(n_rows) * dim) return;
     const unsigned long long at = static_cast<unsigned long long>(rows[element / dim]) * dim + element % dim;
-    const unsigned random = sgns::philox(seed, first_sample, rows[element / dim], sgns::ROUNDING + 1 + element % dim).word[0];
+    const unsigned random =
+        sgns::philox(seed, first_sample, rows[element / dim], sgns::ROUNDING + 1 + element % dim).word[0];
     table[at] = float_to_half_stochastic(half_to_float(table[at]) + gradients[element], random);
+}
+
+// ---- The order of edges.
+
+extern "C" __global__ void __launch_bounds__(256)
+    sgns_permute_edges(const unsigned *__restrict__ pairs, unsigned *__restrict__ permuted, unsigned n_edges,
+                       unsigned half_bits, unsigned key_low, unsigned key_high) {
+    const unsigned long long i = thread_of_grid();
+    if (i >= n_edges) return;
+    const unsigned from = sgns::permuted(static_cast<unsigned>(i), n_edges, half_bits, key_low, key_high);
+    reinterpret_cast<uint2 *>(permuted)[i] = reinterpret_cast<const uint2 *>(pairs)[from];
 }

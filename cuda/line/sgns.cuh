@@ -6,8 +6,8 @@
 
 namespace sgns {
 
-// ---- Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-// A number is a function of (seed, sample, slot, purpose): no state, so no launch geometry can change it.
+// ---- Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011). A number is a function of (seed, sample, slot, purpose): no state, so no launch geometry can change it.
 
 enum Purpose : unsigned { NEGATIVE = 0, EDGE = 1, ROUNDING = 2 };
 
@@ -31,8 +31,8 @@ __device__ inline Random4 philox(unsigned long long seed, unsigned long long cou
     return Random4{{c0, c1, c2, c3}};
 }
 
-// An index below `n` from an alias table of (threshold, alias) pairs (Walker 1977, in Vose's form of 1991): the product of
-// a 64-bit random number and n has the index in its high part and the coin in the 32 bits below.
+// An index below `n` from an alias table of (threshold, alias) pairs (Walker 1977, in Vose's form of 1991): the product
+// of a 64-bit random number and n has the index in its high part and the coin in the 32 bits below.
 __device__ inline unsigned draw(const unsigned *__restrict__ table, unsigned n, const Random4 &random) {
     const unsigned long long low = static_cast<unsigned long long>(random.word[1]) * n;
     const unsigned long long product = static_cast<unsigned long long>(random.word[0]) * n + (low >> 32);
@@ -41,8 +41,8 @@ __device__ inline unsigned draw(const unsigned *__restrict__ table, unsigned n, 
     return coin < entry.x ? index : entry.y;
 }
 
-// A mixed 32-bit word (two rounds of xor-shift and multiply with full avalanche: the "lowbias32" constants of C. Wellons'
-// hash prospector). Spreads one Philox word over the many elements that one sample rounds.
+// A mixed 32-bit word (two rounds of xor-shift and multiply with full avalanche: the "lowbias32" constants of C.
+// Wellons' hash prospector). Spreads one Philox word over the many elements that one sample rounds.
 __device__ inline unsigned mix(unsigned x) {
     x ^= x >> 16;
     x *= 0x7feb352du;
@@ -66,8 +66,29 @@ struct Job {
     unsigned n_negatives;
     unsigned group; // consecutive samples that share their negatives
     unsigned long long seed, first_sample, first_edge, count;
-    float rate;
+    float rate, rate_slope;
 };
+
+// The learning rate of sample i of the launch.
+__device__ inline float rate_of(const Job &job, unsigned long long i) {
+    return fmaf(job.rate_slope, static_cast<float>(i), job.rate);
+}
+
+// A permutation of 0..n by a Feistel network over 2 * half_bits bits (at most 32), walked until it lies below n.
+__device__ inline unsigned permuted(unsigned i, unsigned n, unsigned half_bits, unsigned key_low, unsigned key_high) {
+    const unsigned mask = (1u << half_bits) - 1u;
+    do {
+        unsigned left = i >> half_bits, right = i & mask;
+        for (unsigned round = 0; round < 6u; ++round) {
+            const unsigned key = (round % 2u ? key_high : key_low) + 0x9E3779B9u * round;
+            const unsigned next = left ^ (((right ^ key) * 0x85EBCA6Bu) >> (32u - half_bits));
+            left = right;
+            right = next & mask;
+        }
+        i = left << half_bits | right;
+    } while (i >= n);
+    return i;
+}
 
 struct Edge {
     unsigned source, target;
@@ -76,8 +97,8 @@ struct Edge {
 __device__ inline Edge edge_of(const Job &job, unsigned long long i) {
     unsigned long long index;
     if (job.drawn)
-        index = draw(job.edge_alias, static_cast<unsigned>(job.n_edges),
-                     philox(job.seed, job.first_sample + i, 0, EDGE));
+        index =
+            draw(job.edge_alias, static_cast<unsigned>(job.n_edges), philox(job.seed, job.first_sample + i, 0, EDGE));
     else
         index = job.first_edge + i;
     if (index >= job.n_edges) index %= job.n_edges; // rare, and a 64-bit remainder costs a hundred instructions
@@ -94,8 +115,8 @@ __device__ inline unsigned target_of(const Job &job, unsigned long long i, unsig
 }
 
 // ---- The objective: -log sigmoid(x) for the positive, -log sigmoid(-x) for a negative.
-// The sigmoid is computed, not looked up. |x| is cut at 30, where the slope is 1e-13: expf neither overflows nor underflows
-// there, and NaN stays NaN.
+// The sigmoid is computed, not looked up. |x| is cut at 30, where the slope is 1e-13: expf neither overflows nor
+// underflows there, and NaN stays NaN.
 
 constexpr float DOT_CLAMP = 30.0f;
 
@@ -178,8 +199,8 @@ __device__ inline void add_four(float *at, const Four &v, unsigned) {
 
 __device__ inline void add_one(float *at, float v, unsigned) { atomicAdd(at, v); }
 
-// 16-bit rows are read, added to, rounded at random in proportion, and written: of two warps that meet, one may lose its
-// update (hogwild: Niu, Recht, Re, Wright 2011). Rounded to nearest, updates below half a unit would all be lost.
+// 16-bit rows are read, added to, rounded at random in proportion, and written: of two warps that meet, one may lose
+// its update (hogwild: Niu, Recht, Re, Wright 2011). Rounded to nearest, updates below half a unit would all be lost.
 // Random bits of four halves, 16 each.
 struct RoundingWords {
     unsigned word[2];

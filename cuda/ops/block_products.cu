@@ -16,9 +16,10 @@
 #include "warp.cuh"
 
 // Grid: (tile rows, tile columns).
-extern "C" __global__ void __launch_bounds__(256) block_matmul_fwd(
-    const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ out, unsigned long long rows,
-    unsigned long long inner, unsigned long long cols, unsigned transpose_w, unsigned narrow) {
+extern "C" __global__ void __launch_bounds__(256)
+    block_matmul_fwd(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ out,
+                     unsigned long long rows, unsigned long long inner, unsigned long long cols, unsigned transpose_w,
+                     unsigned narrow) {
     __shared__ TileMemory<64, 64> square;
     __shared__ TileMemory<128, 32> tall;
     const Strided left = strided(x, rows, inner, false);
@@ -32,10 +33,10 @@ extern "C" __global__ void __launch_bounds__(256) block_matmul_fwd(
 
 // Grid: (n_blocks * n_parts, tile rows * tile columns); out is [n_blocks, n_parts, n_left * n_right]. Parts behind a
 // block's end are zeros.
-extern "C" __global__ void __launch_bounds__(256) block_outer_fwd(
-    const unsigned long long *__restrict__ bounds, const float *__restrict__ x, const float *__restrict__ y,
-    float *__restrict__ out, unsigned long long n_left, unsigned long long n_right, unsigned n_parts,
-    unsigned part_rows) {
+extern "C" __global__ void __launch_bounds__(256)
+    block_outer_fwd(const unsigned long long *__restrict__ bounds, const float *__restrict__ x,
+                    const float *__restrict__ y, float *__restrict__ out, unsigned long long n_left,
+                    unsigned long long n_right, unsigned n_parts, unsigned part_rows) {
     __shared__ TileMemory<64, 64> memory;
     const unsigned block = blockIdx.x / n_parts;
     const unsigned part = blockIdx.x % n_parts;
@@ -51,9 +52,10 @@ extern "C" __global__ void __launch_bounds__(256) block_outer_fwd(
 
 // Adds the parts of each block in order; a block has ceil(its rows / part_rows) of them. Grid: one thread for each
 // block and element.
-extern "C" __global__ void __launch_bounds__(256) block_outer_sum_fwd(
-    const unsigned long long *__restrict__ bounds, const float *__restrict__ partials, float *__restrict__ out,
-    unsigned long long size, unsigned n_blocks, unsigned n_parts, unsigned part_rows) {
+extern "C" __global__ void __launch_bounds__(256)
+    block_outer_sum_fwd(const unsigned long long *__restrict__ bounds, const float *__restrict__ partials,
+                        float *__restrict__ out, unsigned long long size, unsigned n_blocks, unsigned n_parts,
+                        unsigned part_rows) {
     const unsigned long long i = thread_of_grid();
     if (i >= n_blocks * size) {
         return;

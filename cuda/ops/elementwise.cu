@@ -1,10 +1,10 @@
 // Element-wise operations: binary (add, sub, mul, div, where positive, where inside), the same with one number for each
 // row, scale, relu, functions of one element, and the row that a linear layer adds.
 //
-// Shapes: a, b, x and out have n elements; row has `width` elements, column one for each row. A thread has four adjacent
-// elements, by one access of 16 bytes where all four exist (and lie in one row). Bytes: 12 n (binary), 8 n (the others).
-// Determinism: one operation an element, the host's bits; exp, log, tanh and sigmoid are CUDA's own, within 2 units of
-// the last place of the exact value each, and so not the host's bits.
+// Shapes: a, b, x and out have n elements; row has `width` elements, column one for each row. A thread has four
+// adjacent elements, by one access of 16 bytes where all four exist (and lie in one row). Bytes: 12 n (binary), 8 n
+// (the others). Determinism: one operation an element, the host's bits; exp, log, tanh and sigmoid are CUDA's own,
+// within 2 units of the last place of the exact value each, and so not the host's bits.
 #include "kernel.cuh"
 #include "warp.cuh"
 
@@ -92,9 +92,9 @@ template <class F> __device__ inline void four_of_one(const float *x, float *out
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(256) binary_fwd(const float *__restrict__ a, const float *__restrict__ b,
-                                                             float *__restrict__ out, unsigned long long n,
-                                                             unsigned op, float low, float high) {
+extern "C" __global__ void __launch_bounds__(256)
+    binary_fwd(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out, unsigned long long n,
+               unsigned op, float low, float high) {
     four_of_two(a, b, out, n, [=](float x, float y) { return combine(op, x, y, low, high); });
 }
 
@@ -114,13 +114,13 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) scale_fwd(unsigned long long n, float factor,
-                                                            const float *__restrict__ x, float *__restrict__ out) {
+extern "C" __global__ void __launch_bounds__(256)
+    scale_fwd(unsigned long long n, float factor, const float *__restrict__ x, float *__restrict__ out) {
     four_of_one(x, out, n, [=](float v) { return factor * v; });
 }
 
-extern "C" __global__ void __launch_bounds__(256) relu_fwd(const float *__restrict__ x, float *__restrict__ out,
-                                                           unsigned long long n) {
+extern "C" __global__ void __launch_bounds__(256)
+    relu_fwd(const float *__restrict__ x, float *__restrict__ out, unsigned long long n) {
     four_of_one(x, out, n, relu);
 }
 
@@ -130,9 +130,9 @@ extern "C" __global__ void __launch_bounds__(256) unary_fwd(const float *__restr
 }
 
 // Adds `row` to every row of `out`, in place, then takes max(., 0) if `positive`.
-extern "C" __global__ void __launch_bounds__(256) add_row_fwd(const float *__restrict__ row, unsigned long long width,
-                                                              unsigned positive, float *__restrict__ out,
-                                                              unsigned long long n) {
+extern "C" __global__ void __launch_bounds__(256)
+    add_row_fwd(const float *__restrict__ row, unsigned long long width, unsigned positive, float *__restrict__ out,
+                unsigned long long n) {
     const unsigned long long first = first_of_four();
     const auto sum = [=](float x, float y) { return positive ? relu(x + y) : x + y; };
     if (width % 4ull == 0ull && first < n) { // four columns of one row

@@ -40,11 +40,10 @@ __device__ inline double block_sum(double own, double *sums) {
 } // namespace
 
 // Grid: (ceil(n / 4096)). A single block writes the loss itself; several leave their sums for loss_sum_fwd.
-extern "C" __global__ void __launch_bounds__(256) loss_fwd(const float *__restrict__ pred,
-                                                           const float *__restrict__ target,
-                                                           unsigned long long *__restrict__ partials,
-                                                           float *__restrict__ out, unsigned long long n, float delta,
-                                                           unsigned huber) {
+extern "C" __global__ void __launch_bounds__(256)
+    loss_fwd(const float *__restrict__ pred, const float *__restrict__ target,
+             unsigned long long *__restrict__ partials, float *__restrict__ out, unsigned long long n, float delta,
+             unsigned huber) {
     __shared__ double sums[THREADS];
     const unsigned long long first = blockIdx.x * PER_BLOCK;
     const unsigned long long end = n - first < PER_BLOCK ? n : first + PER_BLOCK;
@@ -64,9 +63,9 @@ extern "C" __global__ void __launch_bounds__(256) loss_fwd(const float *__restri
 }
 
 // Adds the blocks' sums and divides by n. Grid: (1).
-extern "C" __global__ void __launch_bounds__(256) loss_sum_fwd(const unsigned long long *__restrict__ partials,
-                                                               float *__restrict__ out, unsigned long long n_partials,
-                                                               unsigned long long n) {
+extern "C" __global__ void __launch_bounds__(256)
+    loss_sum_fwd(const unsigned long long *__restrict__ partials, float *__restrict__ out,
+                 unsigned long long n_partials, unsigned long long n) {
     __shared__ double sums[THREADS];
     const double *const parts = reinterpret_cast<const double *>(partials);
     double own = 0.0;
@@ -80,11 +79,9 @@ extern "C" __global__ void __launch_bounds__(256) loss_sum_fwd(const unsigned lo
 }
 
 // out = upstream / n * slope(pred - target). Grid: one thread for four adjacent elements.
-extern "C" __global__ void __launch_bounds__(256) loss_bwd(const float *__restrict__ pred,
-                                                           const float *__restrict__ target,
-                                                           const float *__restrict__ upstream,
-                                                           float *__restrict__ out, unsigned long long n, float delta,
-                                                           unsigned huber) {
+extern "C" __global__ void __launch_bounds__(256)
+    loss_bwd(const float *__restrict__ pred, const float *__restrict__ target, const float *__restrict__ upstream,
+             float *__restrict__ out, unsigned long long n, float delta, unsigned huber) {
     const float factor = upstream[0] / float(n);
     const auto derivative = [=](float prediction, float wanted) {
         const float error = prediction - wanted;
@@ -97,8 +94,8 @@ extern "C" __global__ void __launch_bounds__(256) loss_bwd(const float *__restri
     const unsigned long long i = first_of_four();
     if (i + 4ull <= n) {
         const float4 x = load4(pred + i), y = load4(target + i);
-        store4(out + i, make_float4(derivative(x.x, y.x), derivative(x.y, y.y), derivative(x.z, y.z),
-                                    derivative(x.w, y.w)));
+        store4(out + i,
+               make_float4(derivative(x.x, y.x), derivative(x.y, y.y), derivative(x.z, y.z), derivative(x.w, y.w)));
         return;
     }
 #pragma unroll 1

@@ -17,10 +17,10 @@
 #include "warp.cuh"
 
 // Grid: (tile rows, tile columns, splits); with more than one split, out is [n_splits, rows, cols] partial sums.
-extern "C" __global__ void __launch_bounds__(256) matmul_fwd(
-    const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out, unsigned long long rows,
-    unsigned long long inner, unsigned long long cols, unsigned long long split, unsigned transpose_a,
-    unsigned transpose_b, unsigned narrow) {
+extern "C" __global__ void __launch_bounds__(256)
+    matmul_fwd(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out,
+               unsigned long long rows, unsigned long long inner, unsigned long long cols, unsigned long long split,
+               unsigned transpose_a, unsigned transpose_b, unsigned narrow) {
     __shared__ TileMemory<64, 64> square;
     __shared__ TileMemory<128, 32> tall;
     const Strided left = strided(a, rows, inner, transpose_a != 0u);
@@ -36,9 +36,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_fwd(
 }
 
 // Adds n_splits partial results of n elements in order. Grid: one thread an element.
-extern "C" __global__ void __launch_bounds__(256) matmul_sum_fwd(const float *__restrict__ partials,
-                                                                 float *__restrict__ out, unsigned long long n,
-                                                                 unsigned n_splits) {
+extern "C" __global__ void __launch_bounds__(256)
+    matmul_sum_fwd(const float *__restrict__ partials, float *__restrict__ out, unsigned long long n,
+                   unsigned n_splits) {
     const unsigned long long i = thread_of_grid();
     if (i >= n) {
         return;

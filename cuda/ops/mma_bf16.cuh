@@ -34,7 +34,7 @@ __device__ inline void mma_16x8x16(float (&sum)[4], const unsigned (&a)[4], cons
 // index. Tensor cores align the 16 terms and cut them instead of rounding each sum, so the last bits differ.
 __device__ inline void mma_16x8x16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     __shared__ unsigned fragments[8][32][6];
-    unsigned(&warp)[32][6] = fragments[threadIdx.x / 32u];
+    unsigned (&warp)[32][6] = fragments[threadIdx.x / 32u];
     const unsigned lane = threadIdx.x % 32u;
     const unsigned group = lane / 4u;
     const unsigned t = lane % 4u;

@@ -10,11 +10,10 @@
 #include "kernel.cuh"
 #include "warp.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) adam_step(float *__restrict__ params, const float *__restrict__ grad,
-                                                            float *__restrict__ first, float *__restrict__ second,
-                                                            unsigned long long n, float learning_rate, float beta1,
-                                                            float beta2, float epsilon, float correction1,
-                                                            float correction2) {
+extern "C" __global__ void __launch_bounds__(256)
+    adam_step(float *__restrict__ params, const float *__restrict__ grad, float *__restrict__ first,
+              float *__restrict__ second, unsigned long long n, float learning_rate, float beta1, float beta2,
+              float epsilon, float correction1, float correction2) {
     const auto step = [=](float &param, float g, float &m, float &v) {
         m = beta1 * m + (1.0f - beta1) * g;
         v = beta2 * v + (1.0f - beta2) * g * g;
@@ -67,13 +66,13 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) sgd_step(float *__restrict__ params, const float *__restrict__ grad,
-                                                           unsigned long long n, float learning_rate) {
+extern "C" __global__ void __launch_bounds__(256)
+    sgd_step(float *__restrict__ params, const float *__restrict__ grad, unsigned long long n, float learning_rate) {
     const unsigned long long i = first_of_four();
     if (i + 4ull <= n) {
         const float4 p = load4(params + i), g = load4(grad + i);
-        store4(params + i, make_float4(p.x - learning_rate * g.x, p.y - learning_rate * g.y,
-                                       p.z - learning_rate * g.z, p.w - learning_rate * g.w));
+        store4(params + i, make_float4(p.x - learning_rate * g.x, p.y - learning_rate * g.y, p.z - learning_rate * g.z,
+                                       p.w - learning_rate * g.w));
         return;
     }
 #pragma unroll 1

@@ -30,10 +30,9 @@ __device__ inline At at(unsigned long long i, unsigned long long width) {
 
 // out[i] = x[index[i]] by rows of `width` elements; index 2^32 - 1 gives zeros. Grid: one thread for `vec` elements
 // of out.
-extern "C" __global__ void __launch_bounds__(256) gather_rows_fwd(const unsigned *__restrict__ index,
-                                                                  const float *__restrict__ x,
-                                                                  float *__restrict__ out, unsigned long long n_out,
-                                                                  unsigned long long width, unsigned vec) {
+extern "C" __global__ void __launch_bounds__(256)
+    gather_rows_fwd(const unsigned *__restrict__ index, const float *__restrict__ x, float *__restrict__ out,
+                    unsigned long long n_out, unsigned long long width, unsigned vec) {
     const At to = at(thread_of_grid(), width / vec);
     if (to.row >= n_out) {
         return;
@@ -50,9 +49,9 @@ extern "C" __global__ void __launch_bounds__(256) gather_rows_fwd(const unsigned
 }
 
 // x[i] *= factors[i] by rows, in place. Grid: one thread for `vec` elements.
-extern "C" __global__ void __launch_bounds__(256) scale_rows_fwd(const float *__restrict__ factors,
-                                                                 float *__restrict__ x, unsigned long long n_rows,
-                                                                 unsigned long long width, unsigned vec) {
+extern "C" __global__ void __launch_bounds__(256)
+    scale_rows_fwd(const float *__restrict__ factors, float *__restrict__ x, unsigned long long n_rows,
+                   unsigned long long width, unsigned vec) {
     const At to = at(thread_of_grid(), width / vec);
     if (to.row >= n_rows) {
         return;
@@ -68,10 +67,10 @@ extern "C" __global__ void __launch_bounds__(256) scale_rows_fwd(const float *__
 }
 
 // Copies n_rows rows of `width` elements between two row-major matrices. Grid: one thread for `vec` elements.
-extern "C" __global__ void __launch_bounds__(256) copy_2d_fwd(
-    const float *__restrict__ source, float *__restrict__ target, unsigned long long n_rows, unsigned long long width,
-    unsigned long long source_first, unsigned long long source_stride, unsigned long long target_first,
-    unsigned long long target_stride, unsigned vec) {
+extern "C" __global__ void __launch_bounds__(256)
+    copy_2d_fwd(const float *__restrict__ source, float *__restrict__ target, unsigned long long n_rows,
+                unsigned long long width, unsigned long long source_first, unsigned long long source_stride,
+                unsigned long long target_first, unsigned long long target_stride, unsigned vec) {
     const At place = at(thread_of_grid(), width / vec);
     if (place.row >= n_rows) {
         return;

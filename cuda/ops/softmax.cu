@@ -24,8 +24,7 @@ __device__ inline bool goes_before(float x, unsigned long long column, float y, 
 
 // Grid: 32 threads a row.
 extern "C" __global__ void __launch_bounds__(256) log_softmax_fwd(const float *__restrict__ x, float *__restrict__ out,
-                                                                  unsigned long long n_rows,
-                                                                  unsigned long long width) {
+                                                                  unsigned long long n_rows, unsigned long long width) {
     const unsigned long long row = warp_of_grid();
     if (row >= n_rows) {
         return;
@@ -50,8 +49,7 @@ extern "C" __global__ void __launch_bounds__(256) log_softmax_fwd(const float *_
 
 // Grid: 32 threads a row.
 extern "C" __global__ void __launch_bounds__(256) argmax_rows_fwd(const float *__restrict__ x, float *__restrict__ out,
-                                                                  unsigned long long n_rows,
-                                                                  unsigned long long width) {
+                                                                  unsigned long long n_rows, unsigned long long width) {
     const unsigned long long row = warp_of_grid();
     if (row >= n_rows) {
         return;

@@ -33,11 +33,11 @@ namespace {
 
 constexpr unsigned THREADS = 256u;
 constexpr unsigned WARPS = 8u;
-constexpr unsigned CHUNK = 64u;                // columns of A in shared memory at a time
-constexpr unsigned PAIRS = CHUNK / 2u;         // two neighbouring columns share a register
-constexpr unsigned WORD_STRIDE = WARPS + 1u;   // one more, so that four rows fall on different banks
-constexpr unsigned PART_STRIDE = 40u;          // 8 modulo 32: a fragment's 4 x 8 reads fall on different banks
-constexpr unsigned ONES = 0x40004000u;         // bf16 2.0 in both halves
+constexpr unsigned CHUNK = 64u;              // columns of A in shared memory at a time
+constexpr unsigned PAIRS = CHUNK / 2u;       // two neighbouring columns share a register
+constexpr unsigned WORD_STRIDE = WARPS + 1u; // one more, so that four rows fall on different banks
+constexpr unsigned PART_STRIDE = 40u;        // 8 modulo 32: a fragment's 4 x 8 reads fall on different banks
+constexpr unsigned ONES = 0x40004000u;       // bf16 2.0 in both halves
 
 struct Bits {
     const unsigned long long *words;
@@ -88,8 +88,8 @@ struct Carried {
     unsigned long long words[CHUNK * WARPS / THREADS];
 };
 
-__device__ inline void fetch(const Bits &bits, unsigned first, unsigned first_column, unsigned n_tile,
-                             unsigned state, Carried &carried) {
+__device__ inline void fetch(const Bits &bits, unsigned first, unsigned first_column, unsigned n_tile, unsigned state,
+                             Carried &carried) {
     const unsigned column = threadIdx.x % 32u;
 #pragma unroll
     for (unsigned i = 0; i < PAIRS / WARPS; ++i) {
@@ -206,8 +206,7 @@ __device__ inline void tensor_product(const Bits &bits, float *out, unsigned (*p
 }
 
 // One own row a thread by TILE columns of x, which wait in shared memory 32 rows at a time.
-template <unsigned TILE>
-__device__ inline void portable_product(const Bits &bits, float *out, float (*xs)[32]) {
+template <unsigned TILE> __device__ inline void portable_product(const Bits &bits, float *out, float (*xs)[32]) {
     const unsigned row = blockIdx.x * THREADS + threadIdx.x;
     const unsigned first_column = blockIdx.y * TILE;
     const unsigned begin = blockIdx.z * bits.split;
@@ -241,11 +240,12 @@ __device__ inline void portable_product(const Bits &bits, float *out, float (*xs
 
 // Grid: (own rows / 512, columns / (8 * n_tiles), splits); n_tiles is 4, or 1 for widths of at most 8; n_parts 2 or
 // 3. `split` is a multiple of 64; with more than one split, out is [n_splits, n_rows, width] partial sums.
-extern "C" __global__ void __launch_bounds__(256) sparse_bits_fwd(
-    const unsigned long long *__restrict__ words, const float *__restrict__ x, const float *__restrict__ keep,
-    const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,
-    unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned n_states,
-    unsigned first_row, unsigned split, unsigned n_tiles, unsigned n_parts, unsigned flags) {
+extern "C" __global__ void __launch_bounds__(256)
+    sparse_bits_fwd(const unsigned long long *__restrict__ words, const float *__restrict__ x,
+                    const float *__restrict__ keep, const float *__restrict__ scale, const float *__restrict__ bias,
+                    float *__restrict__ out, unsigned n_columns, unsigned n_rows, unsigned words_per_row,
+                    unsigned width, unsigned state_width, unsigned n_states, unsigned first_row, unsigned split,
+                    unsigned n_tiles, unsigned n_parts, unsigned flags) {
     __shared__ unsigned parts[3][PAIRS][PART_STRIDE];
     __shared__ unsigned long long rows[CHUNK][WORD_STRIDE];
     const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
@@ -264,11 +264,12 @@ extern "C" __global__ void __launch_bounds__(256) sparse_bits_fwd(
 }
 
 // Grid: (own rows / 256, columns / (8 * n_tiles), splits); out as above.
-extern "C" __global__ void __launch_bounds__(256) sparse_bits_portable_fwd(
-    const unsigned long long *__restrict__ words, const float *__restrict__ x, const float *__restrict__ keep,
-    const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,
-    unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned n_states,
-    unsigned first_row, unsigned split, unsigned n_tiles, unsigned flags) {
+extern "C" __global__ void __launch_bounds__(256)
+    sparse_bits_portable_fwd(const unsigned long long *__restrict__ words, const float *__restrict__ x,
+                             const float *__restrict__ keep, const float *__restrict__ scale,
+                             const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,
+                             unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width,
+                             unsigned n_states, unsigned first_row, unsigned split, unsigned n_tiles, unsigned flags) {
     __shared__ float xs[32][32];
     const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
     const Bits bits = {words, x, n_columns, n_rows, words_per_row, split, finish};
@@ -280,10 +281,11 @@ extern "C" __global__ void __launch_bounds__(256) sparse_bits_portable_fwd(
 }
 
 // Adds the splits in order and finishes the rows. Grid: one thread for each row and column.
-extern "C" __global__ void __launch_bounds__(256) sparse_bits_sum_fwd(
-    const float *__restrict__ partials, const float *__restrict__ keep, const float *__restrict__ scale,
-    const float *__restrict__ bias, float *__restrict__ out, unsigned n_splits, unsigned n_rows, unsigned width,
-    unsigned state_width, unsigned n_states, unsigned first_row, unsigned flags) {
+extern "C" __global__ void __launch_bounds__(256)
+    sparse_bits_sum_fwd(const float *__restrict__ partials, const float *__restrict__ keep,
+                        const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out,
+                        unsigned n_splits, unsigned n_rows, unsigned width, unsigned state_width, unsigned n_states,
+                        unsigned first_row, unsigned flags) {
     const unsigned long long i = thread_of_grid();
     const unsigned long long n = (unsigned long long)n_rows * width;
     if (i >= n) {

@@ -199,12 +199,12 @@ __device__ inline void product_any(unsigned vec, unsigned lanes, const Lists &li
 } // namespace
 
 // Rows of at most `chunk` entries; longer ones are left to the two kernels below. Grid: (rows / 8, columns / tile).
-extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_fwd(
-    const unsigned long long *__restrict__ row_ptr, const unsigned *__restrict__ columns,
-    const float *__restrict__ values, const float *__restrict__ x, const float *__restrict__ keep,
-    const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_rows,
-    unsigned width, unsigned state_width, unsigned n_states, unsigned first_row, unsigned vec, unsigned lanes,
-    unsigned chunk, unsigned flags) {
+extern "C" __global__ void __launch_bounds__(256, 3)
+    sparse_csr_fwd(const unsigned long long *__restrict__ row_ptr, const unsigned *__restrict__ columns,
+                   const float *__restrict__ values, const float *__restrict__ x, const float *__restrict__ keep,
+                   const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out,
+                   unsigned n_rows, unsigned width, unsigned state_width, unsigned n_states, unsigned first_row,
+                   unsigned vec, unsigned lanes, unsigned chunk, unsigned flags) {
     const unsigned row = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
     if (row >= n_rows) {
         return;
@@ -220,11 +220,12 @@ extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_fwd(
 
 // The chunks of long rows: chunk c is the entries chunk_bounds[2 c] .. chunk_bounds[2 c + 1] of row chunk_rows[c],
 // and its bare sum goes to partials[c]. Grid: (chunks / 8, columns / tile).
-extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_chunks_fwd(
-    const unsigned long long *__restrict__ chunk_bounds, const unsigned *__restrict__ chunk_rows,
-    const unsigned *__restrict__ columns, const float *__restrict__ values, const float *__restrict__ x,
-    const float *__restrict__ keep, float *__restrict__ partials, unsigned n_chunks, unsigned width,
-    unsigned state_width, unsigned n_states, unsigned first_row, unsigned vec, unsigned lanes, unsigned flags) {
+extern "C" __global__ void __launch_bounds__(256, 3)
+    sparse_csr_chunks_fwd(const unsigned long long *__restrict__ chunk_bounds, const unsigned *__restrict__ chunk_rows,
+                          const unsigned *__restrict__ columns, const float *__restrict__ values,
+                          const float *__restrict__ x, const float *__restrict__ keep, float *__restrict__ partials,
+                          unsigned n_chunks, unsigned width, unsigned state_width, unsigned n_states,
+                          unsigned first_row, unsigned vec, unsigned lanes, unsigned flags) {
     const unsigned chunk = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
     if (chunk >= n_chunks) {
         return;
@@ -237,11 +238,12 @@ extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_chunks_fwd(
 
 // Adds a long row's chunks in order and finishes it; row long_rows[i] has the chunks long_first[i] .. long_first[i
 // + 1]. Grid: one thread for each long row and column.
-extern "C" __global__ void __launch_bounds__(256) sparse_csr_sum_fwd(
-    const unsigned *__restrict__ long_rows, const unsigned *__restrict__ long_first,
-    const float *__restrict__ partials, const float *__restrict__ keep, const float *__restrict__ scale,
-    const float *__restrict__ bias, float *__restrict__ out, unsigned n_long, unsigned width, unsigned state_width,
-    unsigned n_states, unsigned first_row, unsigned flags) {
+extern "C" __global__ void __launch_bounds__(256)
+    sparse_csr_sum_fwd(const unsigned *__restrict__ long_rows, const unsigned *__restrict__ long_first,
+                       const float *__restrict__ partials, const float *__restrict__ keep,
+                       const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out,
+                       unsigned n_long, unsigned width, unsigned state_width, unsigned n_states, unsigned first_row,
+                       unsigned flags) {
     const unsigned long long i = thread_of_grid();
     const unsigned item = unsigned(i / width);
     const unsigned column = unsigned(i % width);

@@ -13,13 +13,13 @@ constexpr unsigned SPARSE_BIAS = 8u;     // `bias` is read
 constexpr unsigned SPARSE_RELU = 16u;    // negative results become zero
 
 struct Finish {
-    const float *keep;    // [all nodes, n_states]
-    const float *scale;   // [n_states]
-    const float *bias;    // [own rows, width]
-    unsigned width;       // n_states * state_width; all three are given: nothing is divided per entry
+    const float *keep;  // [all nodes, n_states]
+    const float *scale; // [n_states]
+    const float *bias;  // [own rows, width]
+    unsigned width;     // n_states * state_width; all three are given: nothing is divided per entry
     unsigned state_width;
     unsigned n_states;
-    unsigned first_row;   // the node of own row 0
+    unsigned first_row; // the node of own row 0
     unsigned flags;
 };
 

@@ -9,7 +9,8 @@
 
 #include "cover_loop.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) cover_start(const unsigned* degree, unsigned n_nodes, unsigned* state) {
+extern "C" __global__ void __launch_bounds__(256)
+    cover_start(const unsigned *degree, unsigned n_nodes, unsigned *state) {
     unsigned max_degree = 0, n_candidates = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * cover::BLOCK;
     for (unsigned long long node = blockIdx.x * cover::BLOCK + threadIdx.x; node < n_nodes; node += step) {

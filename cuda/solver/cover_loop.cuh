@@ -1,9 +1,9 @@
 // The state that the kernels of a vertex-cover episode share: `score_select_*` and `residual_*`.
 //
-// An episode is a row of rounds. A round picks up to GROUP nodes (score_select) and removes them (residual_*). A step of
-// the policy (one evaluation) is one round where it picks up to GROUP nodes, else several: the later rounds go on in the
-// same order of scores. All that varies is in device memory, so every round is the same sequence of launches with the
-// same arguments, and rounds after the last one do nothing.
+// An episode is a row of rounds. A round picks up to GROUP nodes (score_select) and removes them (residual_*). A step
+// of the policy (one evaluation) is one round where it picks up to GROUP nodes, else several: the later rounds go on in
+// the same order of scores. All that varies is in device memory, so every round is the same sequence of launches with
+// the same arguments, and rounds after the last one do nothing.
 #pragma once
 
 #include "kernel.cuh"
@@ -20,15 +20,15 @@ constexpr unsigned WARPS = BLOCK / WARP;
 
 // The words of `state`.
 enum State : unsigned {
-    MAX_DEGREE = 0,    // the largest residual degree
-    N_CANDIDATES = 1,  // nodes with a residual edge
-    N_LEFT = 2,        // nodes that later rounds of the current step still pick
-    N_REMOVED = 3,     // nodes of this round, in `group`
-    N_COVER = 4,       // nodes of the cover so far
-    N_STEPS = 5,       // policy evaluations so far
-    N_SHORT = 6,       // listed neighbours with short rows (lists only)
-    N_LONG = 7,        // listed neighbours with long rows (lists only)
-    TICKET = 8,        // blocks of score_select that have offered their best
+    MAX_DEGREE = 0,   // the largest residual degree
+    N_CANDIDATES = 1, // nodes with a residual edge
+    N_LEFT = 2,       // nodes that later rounds of the current step still pick
+    N_REMOVED = 3,    // nodes of this round, in `group`
+    N_COVER = 4,      // nodes of the cover so far
+    N_STEPS = 5,      // policy evaluations so far
+    N_SHORT = 6,      // listed neighbours with short rows (lists only)
+    N_LONG = 7,       // listed neighbours with long rows (lists only)
+    TICKET = 8,       // blocks of score_select that have offered their best
 };
 
 // `group[0..GROUP]` are the nodes of this round, `group[GROUP..2 GROUP]` their residual degrees before it.
@@ -39,14 +39,14 @@ struct Group {
     unsigned degree[GROUP];
 };
 
-__device__ inline void load_group(Group& shared, const unsigned* group, unsigned n_removed) {
+__device__ inline void load_group(Group &shared, const unsigned *group, unsigned n_removed) {
     if (threadIdx.x < n_removed) {
         shared.node[threadIdx.x] = group[threadIdx.x];
         shared.degree[threadIdx.x] = group[GROUP + threadIdx.x];
     }
 }
 
-__device__ inline bool is_in_group(const Group& group, unsigned n_removed, unsigned node) {
+__device__ inline bool is_in_group(const Group &group, unsigned n_removed, unsigned node) {
     bool found = false;
     for (unsigned s = 0; s < n_removed; s++) {
         found |= group.node[s] == node;
@@ -54,12 +54,10 @@ __device__ inline bool is_in_group(const Group& group, unsigned n_removed, unsig
     return found;
 }
 
-__device__ inline bool test_bit(const unsigned* bits, unsigned i) {
-    return (bits[i >> 5] >> (i & 31)) & 1;
-}
+__device__ inline bool test_bit(const unsigned *bits, unsigned i) { return (bits[i >> 5] >> (i & 31)) & 1; }
 
 // Adds a thread's largest degree and number of candidates to the state. Called by whole warps.
-__device__ inline void report_degrees(unsigned max_degree, unsigned n_candidates, unsigned* state) {
+__device__ inline void report_degrees(unsigned max_degree, unsigned n_candidates, unsigned *state) {
     max_degree = warp_max(max_degree);
     n_candidates = warp_sum(n_candidates);
     if (lane_of_warp() == 0 && n_candidates > 0) {
@@ -68,4 +66,4 @@ __device__ inline void report_degrees(unsigned max_degree, unsigned n_candidates
     }
 }
 
-}  // namespace cover
+} // namespace cover

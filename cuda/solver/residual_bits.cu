@@ -1,26 +1,29 @@
 // The residual graph over a bit matrix: what a vertex-cover round takes from it, and degrees of states from scratch.
 //
-// What is kept and what a round changes: see residual_csr.cu. Here the sum of c_u over the residual neighbours u of every
-// node w is a sum down the columns of the (symmetric) matrix: the rows u with c_u > 0, each c_u times. Of a round's S
-// only |N(S)| rows are read, a share of the density of all: for ER(21000, 0.15) at its start 3150 rows or 8.3 MB, where
-// the other way (popcount of row w AND row s, for all w) reads all 55 MB and so goes beyond the second-level cache of
-// 50 MB; over the whole solve 4.1 MB against 27 MB a removal.
-// residual_remove_bits adds the rows of a chunk bit-sliced: 64 columns a word, carry-save adders into bit planes, one
-// word a lane; the planes of the eight warps of a block are added in shared memory, and only the block's sums are expanded
-// to integers. c_u is bit-sliced as well: planes of the counts of S's rows, so no list of rows is made.
-// residual_masks_bits turns states into masks, residual_degree_bits counts bits of A under the masks,
-// residual_planes_bits cuts those degrees into bit planes, residual_d2_bits counts bits of A under the planes.
+// What is kept and what a round changes: see residual_csr.cu. Here the sum of c_u over the residual neighbours u of
+// every node w is a sum down the columns of the (symmetric) matrix: the rows u with c_u > 0, each c_u times. Of a
+// round's S only |N(S)| rows are read, a share of the density of all: for ER(21000, 0.15) at its start 3150 rows or 8.3
+// MB, where the other way (popcount of row w AND row s, for all w) reads all 55 MB and so goes beyond the second-level
+// cache of 50 MB; over the whole solve 4.1 MB against 27 MB a removal. residual_remove_bits adds the rows of a chunk
+// bit-sliced: 64 columns a word, carry-save adders into bit planes, one word a lane; the planes of the eight warps of a
+// block are added in shared memory, and only the block's sums are expanded to integers. c_u is bit-sliced as well:
+// planes of the counts of S's rows, so no list of rows is made. residual_masks_bits turns states into masks,
+// residual_degree_bits counts bits of A under the masks, residual_planes_bits cuts those degrees into bit planes,
+// residual_d2_bits counts bits of A under the planes.
 //
 // Shapes: words [n_nodes, words_per_row], words_per_row = ceil(n_nodes / 64), bits beyond n_nodes are 0; degree, d2
 //   [n_nodes]; alive_bits [2 words_per_row or more]; group and state: cover_loop.cuh.
-//   States: alive [n_nodes], bit b of a node's word: it is in state b; masks [n_states, words_per_row]; planes [n_states,
-//   n_planes, words_per_row] with 2^n_planes > every degree; degree and d2 [n_nodes, n_states].
-// Launch: residual_remove_bits: BLOCK threads, grid [ceil(words_per_row / 32), ceil(n_nodes / 1024)]. residual_masks_bits
-//   and residual_planes_bits: BLOCK threads, a warp for each word of a row. Others: BLOCK threads, any number of blocks.
+//   States: alive [n_nodes], bit b of a node's word: it is in state b; masks [n_states, words_per_row]; planes
+//   [n_states, n_planes, words_per_row] with 2^n_planes > every degree; degree and d2 [n_nodes, n_states].
+// Launch: residual_remove_bits: BLOCK threads, grid [ceil(words_per_row / 32), ceil(n_nodes / 1024)].
+// residual_masks_bits
+//   and residual_planes_bits: BLOCK threads, a warp for each word of a row. Others: BLOCK threads, any number of
+//   blocks.
 // Determinism: integers only, so the order of the atomics changes nothing.
-// Bytes a round: 8 words_per_row for each residual neighbour of S (up to twice, where it has several neighbours in S) and
-//   for each node of S; 8 B (an atomic) a candidate and chunk of 1024 rows; 8 n_nodes for the degrees. From scratch: the
-//   matrix once for every 8 states, and the masks or planes, which stay in the caches.
+// Bytes a round: 8 words_per_row for each residual neighbour of S (up to twice, where it has several neighbours in S)
+// and
+//   for each node of S; 8 B (an atomic) a candidate and chunk of 1024 rows; 8 n_nodes for the degrees. From scratch:
+//   the matrix once for every 8 states, and the masks or planes, which stay in the caches.
 // Source: Warren, "Hacker's Delight", section 5-1 (counting with carry-save adders).
 
 #include "kernel.cuh"
@@ -32,13 +35,13 @@ namespace {
 using namespace cover;
 using Word = unsigned long long;
 
-constexpr unsigned WARP_WORDS = 2;                        // words of 64 rows that one warp adds
-constexpr unsigned CHUNK_WORDS = WARPS * WARP_WORDS;      // words of 64 rows that one block adds
+constexpr unsigned WARP_WORDS = 2;                   // words of 64 rows that one warp adds
+constexpr unsigned CHUNK_WORDS = WARPS * WARP_WORDS; // words of 64 rows that one block adds
 constexpr unsigned CHUNK_ROWS = 64 * CHUNK_WORDS;
 // A warp's sums are at most 64 WARP_WORDS rows times GROUP = 1024, a block's 8192.
 constexpr unsigned WARP_PLANES = 11;
 constexpr unsigned BLOCK_PLANES = 14;
-constexpr unsigned STATES = 8;                            // states that one pass over a row counts
+constexpr unsigned STATES = 8; // states that one pass over a row counts
 static_assert(64 * WARP_WORDS * GROUP < (1u << WARP_PLANES), "a warp's sums fit its planes");
 static_assert(CHUNK_ROWS * GROUP < (1u << BLOCK_PLANES), "a block's sums fit its planes");
 static_assert(GROUP < 16, "counts of a group fit four planes");
@@ -53,8 +56,7 @@ __device__ FullAdder add(Word a, Word b, Word c) {
 }
 
 // Adds eight rows of weight 2^FIRST to the planes.
-template <unsigned FIRST>
-__device__ void add_rows(const Word (&row)[8], Word (&plane)[BLOCK_PLANES]) {
+template <unsigned FIRST> __device__ void add_rows(const Word (&row)[8], Word (&plane)[BLOCK_PLANES]) {
     FullAdder a = add(plane[FIRST], row[0], row[1]);
     FullAdder b = add(a.sum, row[2], row[3]);
     FullAdder two = add(plane[FIRST + 1], a.carry, b.carry);
@@ -76,7 +78,7 @@ __device__ void add_rows(const Word (&row)[8], Word (&plane)[BLOCK_PLANES]) {
 
 // Adds the rows that `selected` names (bit b: row first_row + b) with weight 2^FIRST; `column` is this lane's word.
 template <unsigned FIRST>
-__device__ void add_selected(Word selected, unsigned first_row, const Word* words, unsigned words_per_row,
+__device__ void add_selected(Word selected, unsigned first_row, const Word *words, unsigned words_per_row,
                              unsigned column, Word (&plane)[BLOCK_PLANES]) {
     while (selected != 0) {
         Word row[8];
@@ -96,10 +98,10 @@ __device__ void add_selected(Word selected, unsigned first_row, const Word* word
 }
 
 // Adds the residual rows of one word of 64 nodes, each as often as it has neighbours in the group.
-__device__ void add_neighbors(unsigned node_word, const Group& picks, unsigned n_removed, const Word* words,
-                              unsigned words_per_row, const unsigned* alive_bits, unsigned column,
+__device__ void add_neighbors(unsigned node_word, const Group &picks, unsigned n_removed, const Word *words,
+                              unsigned words_per_row, const unsigned *alive_bits, unsigned column,
                               Word (&plane)[BLOCK_PLANES]) {
-    Word count[4] = {0, 0, 0, 0};  // bit planes of c_u
+    Word count[4] = {0, 0, 0, 0}; // bit planes of c_u
     Word residual = alive_bits[2 * node_word] | ((Word)alive_bits[2 * node_word + 1] << 32);
     for (unsigned s = 0; s < n_removed; s++) {
         const unsigned pick = picks.node[s];
@@ -121,8 +123,8 @@ __device__ void add_neighbors(unsigned node_word, const Group& picks, unsigned n
     add_selected<3>(count[3] & residual, first_row, words, words_per_row, column, plane);
 }
 
-// Adds the planes of the warps in three halvings; afterwards `shared[0]` has the block's. Carries reach one plane further
-// in each.
+// Adds the planes of the warps in three halvings; afterwards `shared[0]` has the block's. Carries reach one plane
+// further in each.
 __device__ void add_planes(Word (&plane)[BLOCK_PLANES], Word (*shared)[BLOCK_PLANES][32]) {
     const unsigned warp = threadIdx.x / WARP, lane = lane_of_warp();
     for (unsigned half = WARPS / 2; half > 0; half /= 2) {
@@ -154,9 +156,8 @@ __device__ void add_planes(Word (&plane)[BLOCK_PLANES], Word (*shared)[BLOCK_PLA
 }
 
 // The group's own part of the update for the nodes of a chunk, and the new degrees' maximum and number.
-__device__ void update_degrees(unsigned chunk, const Group& picks, unsigned n_removed, const Word* words,
-                               unsigned words_per_row, unsigned n_nodes, unsigned* degree, Word* d2,
-                               unsigned* state) {
+__device__ void update_degrees(unsigned chunk, const Group &picks, unsigned n_removed, const Word *words,
+                               unsigned words_per_row, unsigned n_nodes, unsigned *degree, Word *d2, unsigned *state) {
     unsigned max_degree = 0, n_candidates = 0;
     for (unsigned i = threadIdx.x; i < CHUNK_ROWS; i += BLOCK) {
         const Word node = (Word)chunk * CHUNK_ROWS + i;
@@ -187,7 +188,7 @@ __device__ void update_degrees(unsigned chunk, const Group& picks, unsigned n_re
 }
 
 // Adds, for up to STATES masks from `first` on, the bits of a row under each: the sums over the warp, at every lane.
-__device__ void count_under_masks(const Word* row, unsigned words_per_row, const Word* masks, Word mask_step,
+__device__ void count_under_masks(const Word *row, unsigned words_per_row, const Word *masks, Word mask_step,
                                   unsigned n_masks, unsigned (&count)[STATES]) {
     for (unsigned b = 0; b < STATES; b++) {
         count[b] = 0;
@@ -216,11 +217,12 @@ __device__ Word ballot64(bool low, bool high) {
     return low_half | ((Word)high_half << 32);
 }
 
-}  // namespace
+} // namespace
 
-extern "C" __global__ void __launch_bounds__(256) residual_remove_bits(
-    const unsigned long long* words, unsigned words_per_row, const unsigned* alive_bits, const unsigned* group,
-    unsigned n_nodes, unsigned* degree, unsigned long long* d2, unsigned* state) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_remove_bits(const unsigned long long *words, unsigned words_per_row, const unsigned *alive_bits,
+                         const unsigned *group, unsigned n_nodes, unsigned *degree, unsigned long long *d2,
+                         unsigned *state) {
     __shared__ Group picks;
     __shared__ Word shared[WARPS / 2][BLOCK_PLANES][32];
     const unsigned n_removed = state[N_REMOVED];
@@ -259,8 +261,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_remove_bits(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_masks_bits(
-    const unsigned* alive, unsigned n_nodes, unsigned n_states, unsigned words_per_row, unsigned long long* masks) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_masks_bits(const unsigned *alive, unsigned n_nodes, unsigned n_states, unsigned words_per_row,
+                        unsigned long long *masks) {
     const unsigned word = blockIdx.x * WARPS + threadIdx.x / WARP;
     if (word >= words_per_row) {
         return;
@@ -276,9 +279,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_masks_bits(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_planes_bits(
-    const unsigned* degree, unsigned n_nodes, unsigned n_states, unsigned n_planes, unsigned words_per_row,
-    unsigned long long* planes) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_planes_bits(const unsigned *degree, unsigned n_nodes, unsigned n_states, unsigned n_planes,
+                         unsigned words_per_row, unsigned long long *planes) {
     const unsigned word = blockIdx.x * WARPS + threadIdx.x / WARP;
     if (word >= words_per_row) {
         return;
@@ -296,9 +299,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_planes_bits(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_degree_bits(
-    const unsigned long long* words, unsigned words_per_row, const unsigned long long* masks,
-    const unsigned* alive, unsigned n_nodes, unsigned n_states, unsigned* degree) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_degree_bits(const unsigned long long *words, unsigned words_per_row, const unsigned long long *masks,
+                         const unsigned *alive, unsigned n_nodes, unsigned n_states, unsigned *degree) {
     const Word warps = (Word)gridDim.x * WARPS;
     for (Word node = (Word)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {
         for (unsigned first = 0; first < n_states; first += STATES) {
@@ -319,9 +322,10 @@ extern "C" __global__ void __launch_bounds__(256) residual_degree_bits(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_d2_bits(
-    const unsigned long long* words, unsigned words_per_row, const unsigned long long* planes,
-    const unsigned* alive, unsigned n_nodes, unsigned n_states, unsigned n_planes, unsigned long long* d2) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_d2_bits(const unsigned long long *words, unsigned words_per_row, const unsigned long long *planes,
+                     const unsigned *alive, unsigned n_nodes, unsigned n_states, unsigned n_planes,
+                     unsigned long long *d2) {
     const Word warps = (Word)gridDim.x * WARPS;
     const Word state_step = (Word)n_planes * words_per_row;
     for (Word node = (Word)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {

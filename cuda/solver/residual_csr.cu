@@ -6,18 +6,19 @@
 //   degree_w:  |N(w) and S|
 //   d2_w:      the sum of degree_s over s in N(w) and S, and the sum of c_u over residual u in N(w) without S,
 //              with c_u = |N(u) and S|.
-// residual_mark_csr walks the lists of S: it counts c_u in `marks`, lists each such u once and takes degree_s from d2_u.
-// residual_spread_csr walks the lists of those u: it takes c_u from d2_w, then degrees lose their marks and are counted.
-// residual_degree_csr and residual_d2_csr count degree and d2 of up to 32 states of one graph, each in one pass over it.
+// residual_mark_csr walks the lists of S: it counts c_u in `marks`, lists each such u once and takes degree_s from
+// d2_u. residual_spread_csr walks the lists of those u: it takes c_u from d2_w, then degrees lose their marks and are
+// counted. residual_degree_csr and residual_d2_csr count degree and d2 of up to 32 states of one graph, each in one
+// pass over it.
 //
 // Shapes: row_ptr [n_nodes + 1], columns ascending in each row; degree, d2, marks [n_nodes]; list [n_nodes], short rows
-//   from its start, long rows from its end; group and state: cover_loop.cuh; alive_bits: bit v is set if v is a candidate.
-//   States: alive [n_nodes], bit b of a node's word: it is in state b; degree and d2 [n_nodes, n_states].
+//   from its start, long rows from its end; group and state: cover_loop.cuh; alive_bits: bit v is set if v is a
+//   candidate. States: alive [n_nodes], bit b of a node's word: it is in state b; degree and d2 [n_nodes, n_states].
 // Launch: BLOCK threads, any number of blocks.
 // Determinism: integers only, so the order of the atomics changes nothing.
 // Bytes a round: 4 B an entry of the lists of S, then 4 B an entry of the lists of its residual neighbours and 8 B (an
-//   atomic) for each such entry that is a candidate; 8 n_nodes for the degrees. From scratch: 4 B an entry for the lists
-//   and, for each entry, 4 B (degree) or 4 n_states B (d2) gathered.
+//   atomic) for each such entry that is a candidate; 8 n_nodes for the degrees. From scratch: 4 B an entry for the
+//   lists and, for each entry, 4 B (degree) or 4 n_states B (d2) gathered.
 
 #include "kernel.cuh"
 
@@ -32,7 +33,7 @@ using Wide = unsigned long long;
 constexpr Wide LONG_ROW = 2048;
 
 // Puts the nodes of the lanes with `wanted` into the list; whole warps call this.
-__device__ void append(bool wanted, unsigned node, unsigned* count, unsigned* list, unsigned n_nodes, bool at_end) {
+__device__ void append(bool wanted, unsigned node, unsigned *count, unsigned *list, unsigned n_nodes, bool at_end) {
     const unsigned lanes = __ballot_sync(ALL_LANES, wanted);
     if (lanes == 0) {
         return;
@@ -50,8 +51,8 @@ __device__ void append(bool wanted, unsigned node, unsigned* count, unsigned* li
     }
 }
 
-__device__ void take_from_d2(const unsigned* columns, Wide begin, Wide end, Wide step, unsigned count,
-                             const unsigned* alive_bits, Wide* d2) {
+__device__ void take_from_d2(const unsigned *columns, Wide begin, Wide end, Wide step, unsigned count,
+                             const unsigned *alive_bits, Wide *d2) {
     for (Wide entry = begin; entry < end; entry += step) {
         const unsigned w = columns[entry];
         if (test_bit(alive_bits, w)) {
@@ -63,8 +64,8 @@ __device__ void take_from_d2(const unsigned* columns, Wide begin, Wide end, Wide
 // Sums `f(column, state)` over a node's row for every state; the lanes of a warp share its entries and the states.
 // The result is at the lanes below `n_states`.
 template <class Sum, class F>
-__device__ Sum sum_row(const unsigned* columns, Wide begin, Wide end, unsigned n_states, F f) {
-    unsigned bits = 0;  // 2^bits lanes for the states of one entry
+__device__ Sum sum_row(const unsigned *columns, Wide begin, Wide end, unsigned n_states, F f) {
+    unsigned bits = 0; // 2^bits lanes for the states of one entry
     while ((1u << bits) < n_states) {
         ++bits;
     }
@@ -84,12 +85,12 @@ __device__ Sum sum_row(const unsigned* columns, Wide begin, Wide end, unsigned n
     return sum;
 }
 
-}  // namespace
+} // namespace
 
-extern "C" __global__ void __launch_bounds__(256) residual_mark_csr(
-    const unsigned long long* row_ptr, const unsigned* columns, const unsigned* alive_bits,
-    const unsigned* group, unsigned n_nodes, unsigned long long* d2, unsigned* marks, unsigned* list,
-    unsigned* state) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_mark_csr(const unsigned long long *row_ptr, const unsigned *columns, const unsigned *alive_bits,
+                      const unsigned *group, unsigned n_nodes, unsigned long long *d2, unsigned *marks, unsigned *list,
+                      unsigned *state) {
     __shared__ Group picks;
     const unsigned n_removed = state[N_REMOVED];
     if (n_removed == 0) {
@@ -102,8 +103,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_mark_csr(
         for (Wide base = begin + blockIdx.x * BLOCK; base < end; base += (Wide)gridDim.x * BLOCK) {
             const Wide entry = base + threadIdx.x;
             const unsigned u = entry < end ? columns[entry] : 0;
-            const bool is_residual =
-                entry < end && test_bit(alive_bits, u) && !is_in_group(picks, n_removed, u);
+            const bool is_residual = entry < end && test_bit(alive_bits, u) && !is_in_group(picks, n_removed, u);
             bool is_first = false, is_long = false;
             if (is_residual) {
                 is_first = atomicAdd(&marks[u], 1u) == 0;
@@ -116,10 +116,10 @@ extern "C" __global__ void __launch_bounds__(256) residual_mark_csr(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_spread_csr(
-    const unsigned long long* row_ptr, const unsigned* columns, const unsigned* alive_bits,
-    const unsigned* group, const unsigned* marks, const unsigned* list, unsigned n_nodes, unsigned* degree,
-    unsigned long long* d2, unsigned* state) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_spread_csr(const unsigned long long *row_ptr, const unsigned *columns, const unsigned *alive_bits,
+                        const unsigned *group, const unsigned *marks, const unsigned *list, unsigned n_nodes,
+                        unsigned *degree, unsigned long long *d2, unsigned *state) {
     __shared__ Group picks;
     const unsigned n_removed = state[N_REMOVED];
     if (n_removed == 0) {
@@ -155,9 +155,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_spread_csr(
     report_degrees(max_degree, n_candidates, state);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_degree_csr(
-    const unsigned long long* row_ptr, const unsigned* columns, const unsigned* alive, unsigned n_nodes,
-    unsigned n_states, unsigned* degree) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_degree_csr(const unsigned long long *row_ptr, const unsigned *columns, const unsigned *alive,
+                        unsigned n_nodes, unsigned n_states, unsigned *degree) {
     const Wide warps = (Wide)gridDim.x * WARPS;
     const unsigned lane = lane_of_warp();
     for (Wide node = (Wide)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {
@@ -169,9 +169,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_degree_csr(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_d2_csr(
-    const unsigned long long* row_ptr, const unsigned* columns, const unsigned* alive, const unsigned* degree,
-    unsigned n_nodes, unsigned n_states, unsigned long long* d2) {
+extern "C" __global__ void __launch_bounds__(256)
+    residual_d2_csr(const unsigned long long *row_ptr, const unsigned *columns, const unsigned *alive,
+                    const unsigned *degree, unsigned n_nodes, unsigned n_states, unsigned long long *d2) {
     const Wide warps = (Wide)gridDim.x * WARPS;
     const unsigned lane = lane_of_warp();
     for (Wide node = (Wide)blockIdx.x * WARPS + threadIdx.x / WARP; node < n_nodes; node += warps) {

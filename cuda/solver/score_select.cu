@@ -1,18 +1,21 @@
-// The fused score and selection of a vertex-cover round: scores in closed form, the best nodes, their place in the cover.
+// The fused score and selection of a vertex-cover round: scores in closed form, the best nodes, their place in the
+// cover.
 //
 // What: where a new step begins, the score of every candidate v (a node with a residual edge) is
 //   alpha_i x + beta_i y   with x = deg_v s, y = d2_v s^2, s = 1 / largest residual degree (or 1),
 //   and i the last piece of the table with starts_i x <= y;
-// every further round of the step goes on in the order of those scores. The round's nodes are the best GROUP of them (or
-// fewer, by the rule of the step), the lower node first where scores are equal. Of these, one that the earlier ones of the
-// round leave without an edge is left out, unless the rules keep it; the others go to `cover` and to `group`.
-// Shapes: degree, d2, keys [n_nodes]; table [3 n_pieces]: starts, alpha, beta; best [1 + blocks GROUP]; group [2 GROUP];
+// every further round of the step goes on in the order of those scores. The round's nodes are the best GROUP of them
+// (or fewer, by the rule of the step), the lower node first where scores are equal. Of these, one that the earlier ones
+// of the round leave without an edge is left out, unless the rules keep it; the others go to `cover` and to `group`.
+// Shapes: degree, d2, keys [n_nodes]; table [3 n_pieces]: starts, alpha, beta; best [1 + blocks GROUP]; group [2
+// GROUP];
 //   cover [n_nodes]; alive [8 ceil(n_nodes / 256)] words of 32 bits; state: cover_loop.cuh.
 // Launch: BLOCK threads, any number of blocks.
-// Determinism: one answer. A score is the same sequence of roundings as on the host (`layers::ScoreTable`): no product is
+// Determinism: one answer. A score is the same sequence of roundings as on the host (`layers::ScoreTable`): no product
+// is
 //   contracted with a sum. The order of (score, node) is total, so the shape of the reduction does not matter.
-// Bytes a round: 12 n_nodes (degrees, and d2 of candidates) and, with more than one node a step, 8 n_nodes for the keys.
-// Source: OpenGraphGym-MG, algorithm 4 and section 4.5.1.
+// Bytes a round: 12 n_nodes (degrees, and d2 of candidates) and, with more than one node a step, 8 n_nodes for the
+// keys. Source: OpenGraphGym-MG, algorithm 4 and section 4.5.1.
 
 #include "kernel.cuh"
 
@@ -27,14 +30,14 @@ using Key = unsigned long long;
 constexpr unsigned SHARED_PIECES = 512;
 
 struct Table {
-    const float* starts;
-    const float* alpha;
-    const float* beta;
+    const float *starts;
+    const float *alpha;
+    const float *beta;
     unsigned n_pieces;
 };
 
 // The score of a candidate; `starts` ascends from 0, so the piece is found by halving.
-__device__ float score(const Table& table, float x, float y) {
+__device__ float score(const Table &table, float x, float y) {
     unsigned low = 0, high = table.n_pieces;
     while (high - low > 1) {
         const unsigned middle = (low + high) / 2;
@@ -50,7 +53,7 @@ __device__ float score(const Table& table, float x, float y) {
 // Larger for a larger score, then for a lower node; never 0. No number counts as the smallest score.
 __device__ Key key_of(float score, unsigned node) {
     const float clamped = fmaxf(score, -3.402823466e38f);
-    const unsigned bits = __float_as_uint(clamped == 0.0f ? 0.0f : clamped);  // -0 and 0 are equal scores
+    const unsigned bits = __float_as_uint(clamped == 0.0f ? 0.0f : clamped); // -0 and 0 are equal scores
     const unsigned ordered = (bits & 0x80000000u) ? ~bits : (bits | 0x80000000u);
     return ((Key)ordered << 32) | (0xffffffffu - node);
 }
@@ -58,7 +61,7 @@ __device__ Key key_of(float score, unsigned node) {
 __device__ unsigned node_of(Key key) { return 0xffffffffu - (unsigned)key; }
 
 // The largest value of a block, for all of its threads.
-__device__ Key block_max(Key value, Key* shared) {
+__device__ Key block_max(Key value, Key *shared) {
     value = warp_max(value);
     if (lane_of_warp() == 0) {
         shared[threadIdx.x / WARP] = value;
@@ -68,7 +71,7 @@ __device__ Key block_max(Key value, Key* shared) {
     for (unsigned w = 1; w < WARPS; w++) {
         best = shared[w] > best ? shared[w] : best;
     }
-    __syncthreads();  // `shared` is written again by the next call
+    __syncthreads(); // `shared` is written again by the next call
     return best;
 }
 
@@ -83,8 +86,8 @@ __device__ unsigned picks_of(unsigned select, unsigned n_candidates, unsigned n_
 
 // The adjacency as lists.
 struct Lists {
-    const unsigned long long* row_ptr;
-    const unsigned* columns;
+    const unsigned long long *row_ptr;
+    const unsigned *columns;
 
     __device__ bool has_edge(unsigned u, unsigned v) const {
         unsigned long long low = row_ptr[u], high = row_ptr[u + 1];
@@ -102,7 +105,7 @@ struct Lists {
 
 // The adjacency as a bit matrix.
 struct Bits {
-    const unsigned long long* words;
+    const unsigned long long *words;
     unsigned words_per_row;
 
     __device__ bool has_edge(unsigned u, unsigned v) const {
@@ -111,38 +114,36 @@ struct Bits {
 };
 
 struct Episode {
-    const unsigned* degree;
-    const unsigned long long* d2;
+    const unsigned *degree;
+    const unsigned long long *d2;
     unsigned n_nodes;
     Table table;
     unsigned by_largest_degree;
     unsigned select;
     unsigned keep_isolated;
-    Key* keys;
-    Key* best;
-    unsigned* marks;  // null where the adjacency is bits
-    unsigned* alive;
-    unsigned* group;
-    unsigned* cover;
-    unsigned* state;
+    Key *keys;
+    Key *best;
+    unsigned *marks; // null where the adjacency is bits
+    unsigned *alive;
+    unsigned *group;
+    unsigned *cover;
+    unsigned *state;
 };
 
 // What every block finds in the state when a round begins.
 struct Round {
     bool is_new_step;
-    unsigned n_wanted;  // nodes that this and later rounds of the step pick
-    unsigned n_picks;   // nodes that this round picks
+    unsigned n_wanted; // nodes that this and later rounds of the step pick
+    unsigned n_picks;  // nodes that this round picks
     float scale;
-    Key below;          // keys of earlier rounds of the step are not below this
+    Key below; // keys of earlier rounds of the step are not below this
 };
 
-__device__ Round round_of(const Episode& episode) {
-    const unsigned* state = episode.state;
+__device__ Round round_of(const Episode &episode) {
+    const unsigned *state = episode.state;
     Round round;
     round.is_new_step = state[N_LEFT] == 0;
-    round.n_wanted = round.is_new_step
-                         ? picks_of(episode.select, state[N_CANDIDATES], episode.n_nodes)
-                         : state[N_LEFT];
+    round.n_wanted = round.is_new_step ? picks_of(episode.select, state[N_CANDIDATES], episode.n_nodes) : state[N_LEFT];
     round.n_picks = round.n_wanted < GROUP ? round.n_wanted : GROUP;
     const unsigned largest = state[MAX_DEGREE] > 0 ? state[MAX_DEGREE] : 1;
     round.scale = episode.by_largest_degree ? 1.0f / (float)largest : 1.0f;
@@ -151,7 +152,7 @@ __device__ Round round_of(const Episode& episode) {
 }
 
 // The key of one node in this round; 0 where it is no candidate.
-__device__ Key round_key(const Episode& episode, const Round& round, unsigned node, unsigned degree) {
+__device__ Key round_key(const Episode &episode, const Round &round, unsigned node, unsigned degree) {
     if (!round.is_new_step) {
         return episode.keys[node];
     }
@@ -170,7 +171,7 @@ __device__ Key round_key(const Episode& episode, const Round& round, unsigned no
 
 // The largest key below the round's bound among this thread's nodes; beside it, the marks of the last round are cleared
 // and the candidates' bits are set.
-__device__ Key best_of_thread(const Episode& episode, const Round& round) {
+__device__ Key best_of_thread(const Episode &episode, const Round &round) {
     Key best = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * BLOCK;
     for (unsigned long long base = blockIdx.x * BLOCK; base < episode.n_nodes; base += step) {
@@ -193,7 +194,7 @@ __device__ Key best_of_thread(const Episode& episode, const Round& round) {
 }
 
 // This thread's best key below `below`, from the keys that it stored before.
-__device__ Key next_of_thread(const Episode& episode, Key below) {
+__device__ Key next_of_thread(const Episode &episode, Key below) {
     Key best = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * BLOCK;
     for (unsigned long long node = blockIdx.x * BLOCK + threadIdx.x; node < episode.n_nodes; node += step) {
@@ -204,8 +205,8 @@ __device__ Key next_of_thread(const Episode& episode, Key below) {
 }
 
 // This thread's best of the blocks' offers below `below`, past the L1 cache: other blocks wrote them in this launch.
-__device__ Key best_offer(const Episode& episode, unsigned n_offers, Key below) {
-    const Key* offers = episode.best + 1;
+__device__ Key best_offer(const Episode &episode, unsigned n_offers, Key below) {
+    const Key *offers = episode.best + 1;
     Key best = 0;
     for (unsigned i = threadIdx.x; i < n_offers; i += BLOCK) {
         const Key key = load_relaxed(offers + i);
@@ -219,12 +220,12 @@ struct Picks {
     Key key[GROUP];
     unsigned node[GROUP];
     unsigned degree[GROUP];
-    unsigned is_joined[GROUP * GROUP];  // [i][j]: j comes before i and they have an edge
+    unsigned is_joined[GROUP * GROUP]; // [i][j]: j comes before i and they have an edge
 };
 
 // Takes the picks one after the other, as if each were removed before the next is looked at.
-__device__ void take_picks(const Episode& episode, const Round& round, const Picks& picks) {
-    unsigned* state = episode.state;
+__device__ void take_picks(const Episode &episode, const Round &round, const Picks &picks) {
+    unsigned *state = episode.state;
     unsigned n_found = 0, n_removed = 0, n_cover = state[N_COVER];
     for (unsigned i = 0; i < round.n_picks && picks.key[i] != 0; i++) {
         n_found++;
@@ -248,7 +249,7 @@ __device__ void take_picks(const Episode& episode, const Round& round, const Pic
     state[N_STEPS] += round.is_new_step ? 1 : 0;
     state[N_SHORT] = 0;
     state[N_LONG] = 0;
-    atomicExch(&state[TICKET], 0u);  // atomic, as the other blocks' additions are, which no fence orders before this
+    atomicExch(&state[TICKET], 0u); // atomic, as the other blocks' additions are, which no fence orders before this
     if (n_found > 0) {
         episode.best[0] = picks.key[n_found - 1];
     }
@@ -259,21 +260,20 @@ __device__ void take_picks(const Episode& episode, const Round& round, const Pic
     }
 }
 
-template <class Graph>
-__device__ void score_select(const Graph& graph, Episode episode) {
+template <class Graph> __device__ void score_select(const Graph &graph, Episode episode) {
     __shared__ Key shared_keys[WARPS];
     __shared__ Picks picks;
     __shared__ unsigned is_last;
     __shared__ float pieces[3 * SHARED_PIECES];
-    unsigned* state = episode.state;
+    unsigned *state = episode.state;
     if (state[N_LEFT] == 0 && state[N_CANDIDATES] == 0) {
         if (blockIdx.x == 0 && threadIdx.x == 0) {
-            state[N_REMOVED] = 0;  // the episode is over: the removal has nothing to do
+            state[N_REMOVED] = 0; // the episode is over: the removal has nothing to do
         }
         return;
     }
     const Round round = round_of(episode);
-    Table& table = episode.table;
+    Table &table = episode.table;
     if (table.n_pieces <= SHARED_PIECES) {
         for (unsigned i = threadIdx.x; i < 3 * table.n_pieces; i += BLOCK) {
             pieces[i] = table.starts[i];
@@ -327,27 +327,29 @@ __device__ void score_select(const Graph& graph, Episode episode) {
     }
 }
 
-}  // namespace
+} // namespace
 
-extern "C" __global__ void __launch_bounds__(256, 4) score_select_csr(
-    const unsigned long long* row_ptr, const unsigned* columns, const unsigned* degree,
-    const unsigned long long* d2, unsigned n_nodes, const float* table, unsigned n_pieces,
-    unsigned by_largest_degree, unsigned select, unsigned keep_isolated, unsigned long long* keys,
-    unsigned long long* best, unsigned* marks, unsigned* alive, unsigned* group, unsigned* cover,
-    unsigned* state) {
+extern "C" __global__ void __launch_bounds__(256, 4)
+    score_select_csr(const unsigned long long *row_ptr, const unsigned *columns, const unsigned *degree,
+                     const unsigned long long *d2, unsigned n_nodes, const float *table, unsigned n_pieces,
+                     unsigned by_largest_degree, unsigned select, unsigned keep_isolated, unsigned long long *keys,
+                     unsigned long long *best, unsigned *marks, unsigned *alive, unsigned *group, unsigned *cover,
+                     unsigned *state) {
     const Table pieces = {table, table + n_pieces, table + 2 * (unsigned long long)n_pieces, n_pieces};
-    const Episode episode = {degree, d2,   n_nodes, pieces, by_largest_degree, select, keep_isolated,
-                             keys,   best, marks,   alive,  group,             cover,  state};
+    const Episode episode = {
+        degree, d2,    n_nodes, pieces, by_largest_degree, select, keep_isolated, keys, best, marks,
+        alive,  group, cover,   state};
     score_select(Lists{row_ptr, columns}, episode);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 4) score_select_bits(
-    const unsigned long long* words, unsigned words_per_row, const unsigned* degree,
-    const unsigned long long* d2, unsigned n_nodes, const float* table, unsigned n_pieces,
-    unsigned by_largest_degree, unsigned select, unsigned keep_isolated, unsigned long long* keys,
-    unsigned long long* best, unsigned* alive, unsigned* group, unsigned* cover, unsigned* state) {
+extern "C" __global__ void __launch_bounds__(256, 4)
+    score_select_bits(const unsigned long long *words, unsigned words_per_row, const unsigned *degree,
+                      const unsigned long long *d2, unsigned n_nodes, const float *table, unsigned n_pieces,
+                      unsigned by_largest_degree, unsigned select, unsigned keep_isolated, unsigned long long *keys,
+                      unsigned long long *best, unsigned *alive, unsigned *group, unsigned *cover, unsigned *state) {
     const Table pieces = {table, table + n_pieces, table + 2 * (unsigned long long)n_pieces, n_pieces};
-    const Episode episode = {degree, d2,   n_nodes, pieces, by_largest_degree, select, keep_isolated,
-                             keys,   best, nullptr, alive,  group,             cover,  state};
+    const Episode episode = {
+        degree, d2,    n_nodes, pieces, by_largest_degree, select, keep_isolated, keys, best, nullptr,
+        alive,  group, cover,   state};
     score_select(Bits{words, words_per_row}, episode);
 }

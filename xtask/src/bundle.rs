@@ -1,7 +1,8 @@
 //! `cargo xtask bundle`: everything that a machine with a GPU and without Rust needs, in one archive.
 //!
 //! Stripped binaries (the program, the test binaries that open a GPU, the GPU bench) with the kernels embedded, and
-//! `run.sh`, which finds the CUDA libraries of the machine, runs all of it and writes logs and metrics.
+//! `run.sh`, which finds the CUDA libraries of the machine, runs all of it and writes logs and metrics. The kernels' sources go
+//! along for `cuda/harness.cu`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     emulated::put_into(&folder)?;
     fs::write(folder.join("run.sh"), RUN_SCRIPT)?;
     fs::copy(project::root().join(PEER), folder.join("peer.py"))?;
+    kernels::copy_sources(&folder.join("cuda"))?;
     fs::write(folder.join("revision.txt"), revision_text()?)?;
     fs::write(folder.join("sbom.json"), sbom::text()?)?;
     let archive = pack(&folder)?;

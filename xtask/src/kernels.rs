@@ -2,12 +2,16 @@
 //!
 //! Each source becomes one compressed fat binary (sm_80, sm_90, sm_100, and PTX for what comes
 //! later) in `target/kernels/current`, from where the build script of `shardgraph-device` embeds
-//! it. Rules: no register is spilled; no kernel takes more registers, stack or instructions than
+//! it. A file with a `main` is a program, whose cases are compiled and not kept.
+//!
+//! Rules: the layout is clang-format's; no register is spilled; no kernel takes more registers, stack or instructions than
 //! `cuda/resources.toml` records; and the compiled symbols with their parameters are those that
 //! the sources declare.
 
 mod compile;
 pub(crate) mod emulated;
+mod format;
+mod programs;
 mod ptx;
 mod publish;
 mod record;
@@ -31,6 +35,7 @@ use crate::project;
 #[cfg(unix)]
 #[cfg(test)]
 pub(crate) use compile::tests::{fresh_folder, script};
+use format::Checked;
 use record::{Counts, Record};
 use sources::Source;
 use toolchain::{Search, Toolchain};
@@ -52,18 +57,18 @@ pub(crate) enum Built {
     Done {
         /// In one line.
         summary: String,
-        /// The line of a check that could not be made.
-        skip: Option<String>,
+        /// A line for each check that could not be made.
+        skips: Vec<String>,
     },
     /// No nvcc can be had here, and why.
     NoToolchain(String),
 }
 
 impl Built {
-    /// Prints what was built and the check that could not be made.
+    /// Prints what was built and the checks that could not be made.
     pub(crate) fn print(&self) {
-        if let Built::Done { summary, skip } = self {
-            skip.iter().for_each(|line| println!("{line}"));
+        if let Built::Done { summary, skips } = self {
+            skips.iter().for_each(|line| println!("{line}"));
             println!("kernels: {summary}");
         }
     }
@@ -102,6 +107,17 @@ pub(crate) fn n_current() -> Result<usize> {
         .count())
 }
 
+/// Copies the kernels' sources with their folders.
+pub(crate) fn copy_sources(to: &Path) -> Result<()> {
+    for source in sources::read(&project::root().join("cuda")).map_err(Error::msg)? {
+        let path = to.join(&source.name);
+        let parent = path.parent().context("a source lies in a folder")?;
+        fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+        fs::write(&path, &source.bytes).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
 /// Not below `CARGO_TARGET_DIR`: the build script that looks for it cannot know that folder.
 fn kernels_folder() -> PathBuf {
     project::root().join("target/kernels")
@@ -129,7 +145,11 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
         ensure!(!options.record, "--record reads the machine code: {why}");
     }
     let mut counts = Counts::default();
-    let mut findings = Vec::new();
+    let (mut findings, mut skips) = (Vec::new(), Vec::new());
+    match format::check(&sources)? {
+        Checked::Findings(found) => findings.extend(found),
+        Checked::Absent(why) => skips.push(format!("SKIPPED: kernels: layout: {why}")),
+    }
     for object in &objects {
         let kernels = &declared[&object.stem];
         findings.extend(ptx::findings(&object.source, kernels, &object.ptx()?)?);
@@ -152,14 +172,14 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
     let n_bytes = publish::publish(&objects, &sources::hash(&sources), &folder.join("current"))?;
     let n_compiled = objects.iter().filter(|object| object.is_new).count();
     let why = disassembler.err();
-    let skip = why.map(|why| format!("SKIPPED: kernels: instructions are not counted: {why}"));
+    skips.extend(why.map(|why| format!("SKIPPED: kernels: instructions are not counted: {why}")));
     let summary = format!(
         "{} kernels in {} files, {n_compiled} files compiled, {:.0} KiB",
         counts.n_kernels(),
         objects.len(),
         n_bytes as f64 / 1024.0
     );
-    Ok(Built::Done { summary, skip })
+    Ok(Built::Done { summary, skips })
 }
 
 /// Of each source file the kernels that it declares.

@@ -7,8 +7,8 @@ use shardgraph_device::{Buffer, Device};
 
 use crate::shape_rules::{check_values, infer};
 use crate::{
-    BufferPool, Ctx, DeviceComm, Error, Leaf, Op, Operand, Operation, Output, ParamId, Params,
-    Role, Run, Shape, Var, World,
+    BufferPool, Ctx, DeviceComm, DeviceGradient, Error, Gradient, Leaf, Op, Operand, Operation,
+    Output, ParamId, Params, Role, Run, Shape, Var, World,
 };
 
 /// Define-by-run: each operation runs on the device when it is added; all results stay until the value is dropped.
@@ -105,6 +105,28 @@ impl<'a> Eager<'a> {
     /// # Errors
     /// As [`crate::gradient`].
     pub fn param_gradient(&mut self, loss: Var) -> Result<Vec<f32>, Error> {
+        let grads = self.param_gradients(loss)?;
+        let values = |grad: Option<Var>| grad.map(|grad| self.values(grad)).transpose();
+        let values: Result<Vec<_>, Error> = grads.into_iter().map(values).collect();
+        self.params.flatten(&values?)
+    }
+
+    /// The same derivatives in the device's memory, for a step of an optimiser there.
+    ///
+    /// # Errors
+    /// As [`crate::gradient`].
+    pub fn resident_gradient(&mut self, loss: Var) -> Result<Gradient, Error> {
+        if self.device.is_host() {
+            return Ok(Gradient::Host(self.param_gradient(loss)?));
+        }
+        let grads = self.param_gradients(loss)?;
+        let buffer = |grad: Var| Arc::clone(&self.nodes[grad.index()].values);
+        let parts = grads.into_iter().map(|grad| grad.map(buffer)).collect();
+        Ok(Gradient::Device(DeviceGradient::new(parts)))
+    }
+
+    /// For each trained parameter its derivative, where the loss depends on it.
+    fn param_gradients(&mut self, loss: Var) -> Result<Vec<Option<Var>>, Error> {
         let params = self.params;
         let used: Vec<Option<Var>> = params
             .trained_ids()
@@ -112,12 +134,10 @@ impl<'a> Eager<'a> {
             .collect();
         let wrt: Vec<Var> = used.iter().copied().flatten().collect();
         let mut grads = crate::gradient(self, loss, &wrt)?.into_iter();
-        let mut values = Vec::with_capacity(used.len());
-        for var in used {
-            let grad = var.and_then(|_| grads.next().flatten());
-            values.push(grad.map(|grad| self.values(grad)).transpose()?);
-        }
-        params.flatten(&values)
+        Ok(used
+            .into_iter()
+            .map(|var| var.and_then(|_| grads.next().flatten()))
+            .collect())
     }
 
     /// The variable that already stands for a parameter: all its uses share one, and so one gradient.
@@ -137,7 +157,7 @@ impl<'a> Eager<'a> {
     fn compute(&mut self, op: &Op, shape: Shape) -> Result<Arc<Buffer>, Error> {
         match op {
             Op::Input(leaf) => Ok(Arc::clone(&leaf.values)),
-            Op::Param(id) => Ok(Arc::new(self.params.upload(*id, self.device)?)),
+            Op::Param(id) => self.params.buffer(*id, self.device),
             Op::Apply {
                 operation,
                 operands,

@@ -48,6 +48,8 @@ mod device_comm;
 mod eager;
 mod error;
 mod gradient;
+mod gradient_parts;
+mod mirror;
 mod op;
 mod operation;
 pub mod operations;
@@ -67,6 +69,8 @@ mod adjoint_tests;
 #[cfg(test)]
 mod custom_tests;
 #[cfg(test)]
+mod device_training_tests;
+#[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
 mod random_programs;
@@ -81,6 +85,7 @@ pub use device_comm::{DeviceComm, PartLengths, leave_group, rank_device};
 pub use eager::Eager;
 pub use error::Error;
 pub use gradient::gradient;
+pub use gradient_parts::{DeviceGradient, Gradient};
 pub use op::{Axis, Leaf, Op, Shape, Var};
 pub use operation::{Adjoint, Operand, Operation, Output, Payload, Role, RowNumbers, Run, World};
 pub use optimiser::{Adam, Sgd};

@@ -1,11 +1,16 @@
 //! Optimisers over the trained part of the flat parameter arena.
 
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 use shardgraph_ops as ops;
 
-use crate::{Error, Params};
+use crate::gradient_parts::for_each_trained;
+use crate::mirror::Mirror;
+use crate::params::unshared;
+use crate::{DeviceGradient, Error, Params};
 
 /// Adam with its moments and step count.
+///
+/// The moments are where the steps are taken: in the host's memory, or a device's.
 ///
 /// # Source
 /// Kingma and Ba, "Adam" (2015), algorithm 1.
@@ -32,10 +37,8 @@ pub struct Adam {
     pub epsilon: f32,
     /// Steps taken so far.
     pub n_steps: u64,
-    /// First moments, as long as the trained parameters.
-    pub first: Vec<f32>,
-    /// Second moments, as long as the trained parameters.
-    pub second: Vec<f32>,
+    /// First and second moments, each as long as the trained parameters.
+    moments: [Mirror; 2],
 }
 
 impl Adam {
@@ -47,8 +50,43 @@ impl Adam {
             beta2: 0.999,
             epsilon: 1e-8,
             n_steps: 0,
-            first: vec![0.0; n_params],
-            second: vec![0.0; n_params],
+            moments: [(); 2].map(|()| Mirror::new(vec![0.0; n_params])),
+        }
+    }
+
+    /// First and second moments, each as long as the trained parameters.
+    ///
+    /// # Panics
+    /// As [`Params::flat`], for [`Adam::sync`].
+    pub fn moments(&self) -> [&[f32]; 2] {
+        self.moments.each_ref().map(Mirror::host)
+    }
+
+    /// The moments for writing.
+    ///
+    /// # Panics
+    /// As [`Adam::moments`].
+    pub fn moments_mut(&mut self) -> [&mut [f32]; 2] {
+        self.moments
+            .each_mut()
+            .map(|moment| moment.host_mut().as_mut_slice())
+    }
+
+    /// Copies the moments to the host, where a device has newer ones.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.moments.iter().try_for_each(Mirror::sync)
+    }
+
+    fn constants(&self) -> ops::Adam {
+        ops::Adam {
+            learning_rate: self.learning_rate,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            epsilon: self.epsilon,
+            step: self.n_steps + 1,
         }
     }
 
@@ -62,31 +100,36 @@ impl Adam {
         params: &mut Params,
         grad: &[f32],
     ) -> Result<(), Error> {
-        let step = ops::Adam {
-            learning_rate: self.learning_rate,
-            beta1: self.beta1,
-            beta2: self.beta2,
-            epsilon: self.epsilon,
-            step: self.n_steps + 1,
-        };
-        if device.kind() == DeviceKind::Host {
-            step.apply(
-                params.trained_mut(),
-                grad,
-                &mut self.first,
-                &mut self.second,
-            )?;
-            self.n_steps += 1;
-            return Ok(());
+        if !device.is_host() {
+            let gradient = DeviceGradient::upload(device, params, grad)?;
+            return self.step_on_device(device, params, &gradient);
         }
-        let mut values = device.upload(params.trained())?;
-        let mut first = device.upload(&self.first)?;
-        let mut second = device.upload(&self.second)?;
-        let grad = device.upload(grad)?;
-        ops::adam(device, step, &mut values, &grad, &mut first, &mut second)?;
-        params.set_trained(&device.download(&values)?)?;
-        self.first = device.download(&first)?;
-        self.second = device.download(&second)?;
+        let constants = self.constants();
+        let [first, second] = self.moments_mut();
+        constants.apply(params.trained_mut(), grad, first, second)?;
+        self.n_steps += 1;
+        Ok(())
+    }
+
+    /// The same on a device that is no host: parameters and moments stay in its memory.
+    ///
+    /// # Errors
+    /// When the lengths differ; the device's.
+    pub fn step_on_device(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &DeviceGradient,
+    ) -> Result<(), Error> {
+        let constants = self.constants();
+        let [first, second] = &mut self.moments;
+        let offsets = params.trained_offsets();
+        let first = first.buffers_mut(device, offsets)?;
+        let second = second.buffers_mut(device, offsets)?;
+        for_each_trained(device, params, gradient, |i, values, grad| {
+            let (first, second) = (unshared(&mut first[i]), unshared(&mut second[i]));
+            Ok(ops::adam(device, constants, values, grad, first, second)?)
+        })?;
         self.n_steps += 1;
         Ok(())
     }
@@ -112,5 +155,21 @@ impl Sgd {
             *value -= self.learning_rate * g;
         }
         Ok(())
+    }
+
+    /// The same on a device that is no host: parameters stay in its memory.
+    ///
+    /// # Errors
+    /// When the lengths differ; the device's.
+    pub fn step_on_device(
+        &self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &DeviceGradient,
+    ) -> Result<(), Error> {
+        let rate = self.learning_rate;
+        for_each_trained(device, params, gradient, |_, values, grad| {
+            Ok(ops::sgd(device, rate, values, grad)?)
+        })
     }
 }

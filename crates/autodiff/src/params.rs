@@ -1,9 +1,12 @@
 //! Named parameters in one flat arena.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use shardgraph_device::{Buffer, Device};
+use shardgraph_ops::{self as ops, Binary};
 
+use crate::mirror::Mirror;
 use crate::{Error, Shape};
 
 /// A handle to one parameter.
@@ -16,6 +19,10 @@ pub struct ParamId(pub(crate) u32);
 /// **Frozen parameters.** Those that are added after [`Params::freeze_rest`] are constants of the programs that use them:
 /// gradients and optimisers cover the trained ones only. A target network lives there, in the same programs as the
 /// network that is trained.
+///
+/// **Where they are.** In host memory, and on the device whose programs use them. An optimiser's step on a device writes the
+/// device's copy alone; [`Params::flat`] and its kin copy it back when they are called, and [`Params::sync`] does so with an
+/// error where the device fails.
 ///
 /// ```
 /// use shardgraph_autodiff::{Params, Shape};
@@ -34,7 +41,7 @@ pub struct Params {
     names: Vec<String>,
     shapes: Vec<Shape>,
     offsets: Vec<usize>,
-    values: Vec<f32>,
+    values: Mirror,
     /// The number of trained parameters, once the rest is frozen.
     n_trained: Option<usize>,
 }
@@ -52,7 +59,7 @@ impl Params {
             names: Vec::new(),
             shapes: Vec::new(),
             offsets: vec![0],
-            values: Vec::new(),
+            values: Mirror::new(Vec::new()),
             n_trained: None,
         }
     }
@@ -67,8 +74,9 @@ impl Params {
     pub fn add(&mut self, name: &str, shape: Shape, mut init: impl FnMut() -> f32) -> ParamId {
         self.names.push(name.to_string());
         self.shapes.push(shape);
-        self.values.extend((0..shape.len()).map(|_| init()));
-        self.offsets.push(self.values.len());
+        let values = self.values.host_mut();
+        values.extend((0..shape.len()).map(|_| init()));
+        self.offsets.push(values.len());
         ParamId(self.names.len() as u32 - 1)
     }
 
@@ -97,14 +105,28 @@ impl Params {
     }
 
     /// The values of a parameter, row-major.
+    ///
+    /// # Panics
+    /// As [`Params::flat`].
     pub fn values_of(&self, id: ParamId) -> &[f32] {
         let i = id.0 as usize;
-        &self.values[self.offsets[i]..self.offsets[i + 1]]
+        &self.values.host()[self.offsets[i]..self.offsets[i + 1]]
     }
 
     /// All values, one parameter behind the other.
+    ///
+    /// # Panics
+    /// Where a device has the newest values and fails to give them; after [`Params::sync`] it does not.
     pub fn flat(&self) -> &[f32] {
-        &self.values
+        self.values.host()
+    }
+
+    /// Copies the values to the host, where a device has newer ones.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.values.sync()
     }
 
     /// Replaces all values.
@@ -112,8 +134,9 @@ impl Params {
     /// # Errors
     /// When the number of values differs.
     pub fn set_flat(&mut self, values: &[f32]) -> Result<(), Error> {
-        check_len("set_flat", values.len(), self.values.len())?;
-        self.values.copy_from_slice(values);
+        let n_values = self.offsets[self.names.len()];
+        check_len("set_flat", values.len(), n_values)?;
+        self.values.host_mut().copy_from_slice(values);
         Ok(())
     }
 
@@ -123,8 +146,11 @@ impl Params {
     }
 
     /// The trained values, one parameter behind the other.
+    ///
+    /// # Panics
+    /// As [`Params::flat`].
     pub fn trained(&self) -> &[f32] {
-        &self.values[..self.trained_len()]
+        &self.flat()[..self.trained_len()]
     }
 
     /// Replaces the trained values.
@@ -139,7 +165,7 @@ impl Params {
 
     pub(crate) fn trained_mut(&mut self) -> &mut [f32] {
         let len = self.trained_len();
-        &mut self.values[..len]
+        &mut self.values.host_mut()[..len]
     }
 
     /// Gives each frozen parameter the values of its trained one: the hard update of a target network.
@@ -164,8 +190,11 @@ impl Params {
             return Err(Error::Usage(text));
         }
         let pairs = self.pairs()?;
+        if let Some(device) = self.values.device().cloned() {
+            return self.blend_on_device(&device, &pairs, tau);
+        }
         let n_trained = self.trained_len();
-        let (trained, frozen) = self.values.split_at_mut(n_trained);
+        let (trained, frozen) = self.values.host_mut().split_at_mut(n_trained);
         for (from, to) in pairs {
             let from = &trained[self.offsets[from]..self.offsets[from + 1]];
             let to = &mut frozen[self.offsets[to] - n_trained..self.offsets[to + 1] - n_trained];
@@ -173,6 +202,30 @@ impl Params {
                 1.0 => to.copy_from_slice(from),
                 tau => (to.iter_mut().zip(from)).for_each(|(to, from)| *to += tau * (*from - *to)),
             }
+        }
+        Ok(())
+    }
+
+    fn blend_on_device(
+        &mut self,
+        device: &Device,
+        pairs: &[(usize, usize)],
+        tau: f32,
+    ) -> Result<(), Error> {
+        let buffers = self.values.buffers_mut(device, &self.offsets)?;
+        for &(from, to) in pairs {
+            // The trained ones come first.
+            let (trained, frozen) = buffers.split_at_mut(to);
+            let (from, to) = (&trained[from], unshared(&mut frozen[0]));
+            if tau == 1.0 {
+                device.copy(from, to)?;
+                continue;
+            }
+            let (mut step, mut sum) = (device.allocate(to.len())?, device.allocate(to.len())?);
+            ops::binary(device, Binary::Sub, from, to, &mut sum)?;
+            ops::scale(device, tau, &sum, &mut step)?;
+            ops::binary(device, Binary::Add, to, &step, &mut sum)?;
+            device.copy(&sum, to)?;
         }
         Ok(())
     }
@@ -235,8 +288,40 @@ impl Params {
         })
     }
 
-    pub(crate) fn upload(&self, id: ParamId, device: &Device) -> Result<Buffer, Error> {
-        Ok(device.upload(self.values_of(id))?)
+    /// A parameter on a device. One that is no host keeps the copy for the programs and steps that follow.
+    pub(crate) fn buffer(&self, id: ParamId, device: &Device) -> Result<Arc<Buffer>, Error> {
+        match device.is_host() {
+            true => Ok(Arc::new(device.upload(self.values_of(id))?)),
+            false => Ok(self
+                .values
+                .buffers(device, &self.offsets)?
+                .swap_remove(id.0 as usize)),
+        }
+    }
+
+    /// Writes a parameter into a buffer of the device.
+    pub(crate) fn write(
+        &self,
+        id: ParamId,
+        device: &Device,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
+        match device.is_host() {
+            true => Ok(device.write(self.values_of(id), out)?),
+            false => Ok(device.copy(&*self.buffer(id, device)?, out)?),
+        }
+    }
+
+    /// The trained parameters on a device that is no host, for an optimiser's step.
+    pub(crate) fn trained_buffers(&mut self, device: &Device) -> Result<&mut [Arc<Buffer>], Error> {
+        let n_trained = self.n_trained();
+        let buffers = self.values.buffers_mut(device, &self.offsets)?;
+        Ok(&mut buffers[..n_trained])
+    }
+
+    /// The ends of the trained parameters in the flat run, with a 0 before them.
+    pub(crate) fn trained_offsets(&self) -> &[usize] {
+        &self.offsets[..=self.n_trained()]
     }
 
     /// The gradients of all trained parameters as one flat run; an absent gradient counts as zeros.
@@ -261,6 +346,11 @@ impl Params {
         }
         Ok(flat)
     }
+}
+
+/// A buffer of [`Mirror::buffers_mut`].
+pub(crate) fn unshared(buffer: &mut Arc<Buffer>) -> &mut Buffer {
+    Arc::get_mut(buffer).expect("buffers for writing are not shared")
 }
 
 /// `head/w` of `online/head/w`; a name without a scope whole.

@@ -146,8 +146,7 @@ impl Program {
             let node = self.plan.steps[i].node as usize;
             if let Op::Param(id) = self.plan.nodes[node].0 {
                 let mut out = self.slot(i)?;
-                self.device
-                    .write(params.values_of(id), unshared(&mut out))?;
+                params.write(id, &self.device, unshared(&mut out))?;
                 self.values[node] = Some(out);
             }
         }
@@ -291,7 +290,7 @@ impl Program {
                 }
                 self.device.write(values, out)?;
             }
-            ((Op::Param(id), _), Some(params)) => self.device.write(params.values_of(*id), out)?,
+            ((Op::Param(id), _), Some(params)) => params.write(*id, &self.device, out)?,
             _ => {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 self.compute(i, comm, out, &mut scratch)?;

@@ -1,6 +1,12 @@
 //! Gradient descent by running root mean squares, with momentum.
 
-use crate::{Error, Params};
+use shardgraph_device::Device;
+use shardgraph_ops as ops;
+
+use crate::gradient_parts::for_each_trained;
+use crate::mirror::Mirror;
+use crate::params::unshared;
+use crate::{DeviceGradient, Error, Params};
 
 /// RMSProp: each gradient divided by the root of its running mean square, with momentum over the steps.
 ///
@@ -29,10 +35,8 @@ pub struct RmsProp {
     pub momentum: f32,
     /// Added to the mean square.
     pub epsilon: f32,
-    /// Running mean squares, as long as the parameters.
-    pub mean_square: Vec<f32>,
-    /// The last step, as long as the parameters.
-    pub velocity: Vec<f32>,
+    /// Running mean squares and the last step, each as long as the trained parameters.
+    slots: [Mirror; 2],
 }
 
 impl RmsProp {
@@ -43,9 +47,34 @@ impl RmsProp {
             decay: 0.99,
             momentum: 0.0,
             epsilon: 0.1,
-            mean_square: vec![1.0; n_params],
-            velocity: vec![0.0; n_params],
+            slots: [1.0, 0.0].map(|value| Mirror::new(vec![value; n_params])),
         }
+    }
+
+    /// Running mean squares and the last step, each as long as the trained parameters.
+    ///
+    /// # Panics
+    /// As [`Params::flat`], for [`RmsProp::sync`].
+    pub fn slots(&self) -> [&[f32]; 2] {
+        self.slots.each_ref().map(Mirror::host)
+    }
+
+    /// The same for writing.
+    ///
+    /// # Panics
+    /// As [`RmsProp::slots`].
+    pub fn slots_mut(&mut self) -> [&mut [f32]; 2] {
+        self.slots
+            .each_mut()
+            .map(|slot| slot.host_mut().as_mut_slice())
+    }
+
+    /// Copies both to the host, where a device has newer ones.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.slots.iter().try_for_each(Mirror::sync)
     }
 
     /// One step of the trained parameters against the gradient.
@@ -54,22 +83,62 @@ impl RmsProp {
     /// When the lengths differ; nothing is changed then.
     pub fn step(&mut self, params: &mut Params, grad: &[f32]) -> Result<(), Error> {
         let n_params = params.trained_len();
-        if grad.len() != n_params || self.mean_square.len() != n_params {
+        let constants = self.constants();
+        let [mean_square, velocity] = self.slots_mut();
+        if grad.len() != n_params || mean_square.len() != n_params {
             let text = format!(
                 "RmsProp::step: expected {n_params} derivatives and moments, given {} and {}: make an optimiser for each model",
                 grad.len(),
-                self.mean_square.len()
+                mean_square.len()
             );
             return Err(Error::Usage(text));
         }
+        let ops::RmsProp {
+            learning_rate,
+            decay,
+            momentum,
+            epsilon,
+        } = constants;
         let values = params.trained_mut().iter_mut().zip(grad);
-        let moments = self.mean_square.iter_mut().zip(&mut self.velocity);
+        let moments = mean_square.iter_mut().zip(velocity);
         for ((value, &g), (square, velocity)) in values.zip(moments) {
-            *square = self.decay * *square + (1.0 - self.decay) * g * g;
-            let step = self.learning_rate * g / (*square + self.epsilon).sqrt();
-            *velocity = self.momentum * *velocity + step;
+            *square = decay * *square + (1.0 - decay) * g * g;
+            let step = learning_rate * g / (*square + epsilon).sqrt();
+            *velocity = momentum * *velocity + step;
             *value -= *velocity;
         }
         Ok(())
+    }
+
+    /// The same on a device that is no host: parameters and moments stay in its memory.
+    ///
+    /// # Errors
+    /// When the lengths differ; the device's.
+    pub fn step_on_device(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &DeviceGradient,
+    ) -> Result<(), Error> {
+        let constants = self.constants();
+        let [mean_square, velocity] = &mut self.slots;
+        let offsets = params.trained_offsets();
+        let squares = mean_square.buffers_mut(device, offsets)?;
+        let velocities = velocity.buffers_mut(device, offsets)?;
+        for_each_trained(device, params, gradient, |i, values, grad| {
+            let (square, velocity) = (unshared(&mut squares[i]), unshared(&mut velocities[i]));
+            Ok(ops::rms_prop(
+                device, constants, values, grad, square, velocity,
+            )?)
+        })
+    }
+
+    fn constants(&self) -> ops::RmsProp {
+        ops::RmsProp {
+            learning_rate: self.learning_rate,
+            decay: self.decay,
+            momentum: self.momentum,
+            epsilon: self.epsilon,
+        }
     }
 }

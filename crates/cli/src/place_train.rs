@@ -14,6 +14,7 @@ use shardgraph_regal::{
     train_on_ranks,
 };
 
+use crate::device_choice::open_device;
 use crate::exit::BadInput;
 use crate::place_graph::load_all;
 use crate::place_options::decoder;
@@ -77,6 +78,14 @@ pub(crate) struct TrainArgs {
     /// batch, 4 by default [default: 1]
     #[arg(help_heading = "Ranks and devices", long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Where to compute: the networks on host, emulated, cuda, cuda:N or auto (the first GPU if there is one), searches on the host
+    #[arg(
+        help_heading = "Ranks and devices",
+        long,
+        value_name = "DEVICE",
+        default_value = "host"
+    )]
+    device: DeviceKind,
     /// Begin with the weights of this policy, one that comes with the program or else a file (./few is a file): one that was trained with the same network for
     /// fewer evaluations, say
     #[arg(help_heading = "Method", long, value_name = "POLICY")]
@@ -114,6 +123,7 @@ struct Answer {
     seconds: f64,
     seconds_per_step: f64,
     threads: usize,
+    device: String,
     /// Processes that share the searches.
     ranks: u32,
     policy: String,
@@ -125,7 +135,7 @@ struct Answer {
 /// midst of training: the process that had it ends with its own code, and the others with that of a lost one.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.timeout.unwrap_or_default();
-    args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
+    let device = device(args)?;
     let mut comm = match args.world.open(args.world.ranks, deadline)? {
         World::Threads(1) => Comm::solo(),
         World::Threads(n) => {
@@ -136,7 +146,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         }
         World::Process(comm) => comm,
     };
-    let inputs = inputs(args);
+    let inputs = inputs(args, device);
     let inputs = settle(&mut comm, inputs, deadline)?;
     let trained = train_as(args, &inputs, &mut comm);
     let answer = settle(&mut comm, trained, deadline)?;
@@ -154,7 +164,13 @@ struct Inputs {
     options: TrainOptions,
 }
 
-fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
+/// Where the networks are. NCCL has no part in this: ranks share searches, which are on the host.
+fn device(args: &TrainArgs) -> anyhow::Result<Device> {
+    args.world.device(DeviceKind::Host, false, &args.report)?;
+    Ok(open_device(args.device, &args.report)?)
+}
+
+fn inputs(args: &TrainArgs, device: Device) -> anyhow::Result<Inputs> {
     let config = match args.resume {
         true => {
             let config = config_of_run(&args.run)?;
@@ -171,6 +187,7 @@ fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
         threads: args.threads.map_or(1, usize::from),
         timeout: args.timeout.unwrap_or_default(),
         start: args.start.as_deref().map(Policy::named).transpose()?,
+        device,
     };
     Ok(Inputs {
         config,
@@ -274,6 +291,7 @@ impl Answer {
             seconds,
             seconds_per_step: seconds / reports.len().max(1) as f64,
             threads: options.threads,
+            device: options.device.kind().to_string(),
             ranks: 1,
             policy: folder.join("policy.safetensors").display().to_string(),
             policy_hash: format!("{:016x}", outcome.policy.weights_hash()),
@@ -296,6 +314,7 @@ impl fmt::Display for Answer {
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         writeln!(f, "threads {}", self.threads)?;
+        writeln!(f, "device {}", self.device)?;
         writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "policy {}", self.policy)?;
         writeln!(f, "policy hash {}", self.policy_hash)

@@ -1,7 +1,7 @@
 //! The optimisers by one name, with a bound on the gradient's norm, and their state as bytes.
 
 use shardgraph_autodiff::device::Device;
-use shardgraph_autodiff::{Adam, Params, RmsProp, Sgd};
+use shardgraph_autodiff::{Adam, Gradient, Params, RmsProp, Sgd};
 
 use crate::error::Call;
 use crate::{AdamConstants, Error, OptimiserConfig, OptimiserRule};
@@ -52,12 +52,11 @@ impl Optimiser {
                     beta1,
                     beta2,
                     epsilon,
-                }) => State::Adam(Adam {
-                    beta1,
-                    beta2,
-                    epsilon,
-                    ..Adam::new(learning_rate, n_params)
-                }),
+                }) => {
+                    let mut adam = Adam::new(learning_rate, n_params);
+                    (adam.beta1, adam.beta2, adam.epsilon) = (beta1, beta2, epsilon);
+                    State::Adam(adam)
+                }
                 OptimiserRule::Sgd => State::Sgd(Sgd { learning_rate }),
                 OptimiserRule::RmsProp {
                     decay,
@@ -114,12 +113,8 @@ impl Optimiser {
             let (expected, given) = (self.n_params.to_string(), gradient.len().to_string());
             return Err(call.mismatch("the gradient's length", expected, given));
         }
-        let norm = sum_of_squares(gradient).sqrt() as f32;
-        if !norm.is_finite() {
-            return Err(Error::Diverged { norm });
-        }
-        if let Some(largest) = self.max_gradient_norm.filter(|&largest| norm > largest) {
-            let factor = largest / norm;
+        let norm = finite(sum_of_squares(gradient).sqrt() as f32)?;
+        if let Some(factor) = self.clipping(norm) {
             gradient.iter_mut().for_each(|g| *g *= factor);
         }
         match &mut self.state {
@@ -128,6 +123,52 @@ impl Optimiser {
             State::RmsProp(rms_prop) => rms_prop.step(params, gradient)?,
         }
         Ok(norm)
+    }
+
+    /// The same against a gradient where it was computed: on a device, neither parameters nor moments nor derivatives leave its
+    /// memory.
+    ///
+    /// # Errors
+    /// As [`Optimiser::step`]; the device's.
+    pub fn step_with(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &mut Gradient,
+    ) -> Result<f32, Error> {
+        let gradient = match gradient {
+            Gradient::Host(gradient) => return self.step(device, params, gradient),
+            Gradient::Device(gradient) => gradient,
+        };
+        let norm = finite(gradient.norm(device)?)?;
+        if let Some(factor) = self.clipping(norm) {
+            gradient.scale(device, factor)?;
+        }
+        match &mut self.state {
+            State::Adam(adam) => adam.step_on_device(device, params, gradient)?,
+            State::Sgd(sgd) => sgd.step_on_device(device, params, gradient)?,
+            State::RmsProp(rms_prop) => rms_prop.step_on_device(device, params, gradient)?,
+        }
+        Ok(norm)
+    }
+
+    /// What a gradient of this norm is multiplied by, where it is too long.
+    fn clipping(&self, norm: f32) -> Option<f32> {
+        let largest = self.max_gradient_norm.filter(|&largest| norm > largest);
+        largest.map(|largest| largest / norm)
+    }
+
+    /// Copies the state to the host, where a device has newer values.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn sync(&self) -> Result<(), Error> {
+        match &self.state {
+            State::Adam(adam) => adam.sync()?,
+            State::Sgd(_) => {}
+            State::RmsProp(rms_prop) => rms_prop.sync()?,
+        }
+        Ok(())
     }
 
     /// Steps taken, where later ones depend on it (Adam's); 0 elsewhere.
@@ -234,17 +275,17 @@ impl Optimiser {
     /// As many values each as there are trained parameters.
     pub fn slots(&self) -> Vec<&[f32]> {
         match &self.state {
-            State::Adam(adam) => vec![&adam.first, &adam.second],
+            State::Adam(adam) => adam.moments().to_vec(),
             State::Sgd(_) => vec![],
-            State::RmsProp(rms_prop) => vec![&rms_prop.mean_square, &rms_prop.velocity],
+            State::RmsProp(rms_prop) => rms_prop.slots().to_vec(),
         }
     }
 
     fn slots_mut(&mut self) -> Vec<&mut [f32]> {
         match &mut self.state {
-            State::Adam(adam) => vec![&mut adam.first, &mut adam.second],
+            State::Adam(adam) => adam.moments_mut().into(),
             State::Sgd(_) => vec![],
-            State::RmsProp(rms_prop) => vec![&mut rms_prop.mean_square, &mut rms_prop.velocity],
+            State::RmsProp(rms_prop) => rms_prop.slots_mut().into(),
         }
     }
 }
@@ -261,6 +302,14 @@ fn sum_of_squares(values: &[f32]) -> f64 {
     let rest: f64 = rest.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     sums.iter().sum::<f64>() + rest
 }
+
+fn finite(norm: f32) -> Result<f32, Error> {
+    match norm.is_finite() {
+        true => Ok(norm),
+        false => Err(Error::Diverged { norm }),
+    }
+}
+
 const NOT_FINITE: &str = "they hold a number that is not finite";
 
 fn malformed(reason: &str) -> Error {

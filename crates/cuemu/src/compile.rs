@@ -215,11 +215,18 @@ fn cu_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The `.cu` files of the job, sorted by path.
+/// The `.cu` files of the job that are no programs, sorted by path.
 fn kernel_files(job: &Job) -> Result<Vec<PathBuf>, Error> {
+    let mut all = Vec::new();
+    cu_files(&job.kernels, &mut all)?;
+    all.sort();
     let mut files = Vec::new();
-    cu_files(&job.kernels, &mut files)?;
-    files.sort();
+    for path in all {
+        let text = fs::read_to_string(&path).map_err(|error| failed("read", &path, &error))?;
+        if !text.contains("\nint main(") {
+            files.push(path);
+        }
+    }
     let Some(only) = &job.only else {
         return Ok(files);
     };

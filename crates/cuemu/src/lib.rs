@@ -34,3 +34,12 @@ pub fn collectives() -> Option<PathBuf> {
         .map(PathBuf::from)
         .filter(|library| library.is_file())
 }
+
+/// A CUDA driver for tests, `libcuda.so` in a folder of its own: the driver's C interface over the emulator's library, so
+/// that the code which talks to the driver runs without a GPU. A process that is to open it starts with this folder in
+/// `LD_LIBRARY_PATH`. `None` as for [`collectives`]. What a test can plant is in `driver.cpp`.
+pub fn driver() -> Option<PathBuf> {
+    option_env!("SHARDGRAPH_TEST_DRIVER_BUILT")
+        .map(PathBuf::from)
+        .filter(|library| library.is_file())
+}

@@ -15,9 +15,15 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// True for a file that is compiled, false for one that is included.
+    /// True for a file of kernels, false for one that is included and for a program.
     pub(crate) fn is_compiled(&self) -> bool {
-        self.name.ends_with(".cu")
+        self.name.ends_with(".cu") && !self.is_program()
+    }
+
+    /// True for a file with a `main`: it includes files of kernels, and becomes no fat binary.
+    pub(crate) fn is_program(&self) -> bool {
+        const MAIN: &[u8] = b"\nint main(";
+        self.bytes.windows(MAIN.len()).any(|bytes| bytes == MAIN)
     }
 
     /// `sparse_csr.cu` of `ops/sparse_csr.cu`.
@@ -75,12 +81,12 @@ fn read_into(folder: &Path, prefix: &str, sources: &mut Vec<Source>) -> Result<(
     Ok(())
 }
 
-/// A hash of names and contents, as 16 hexadecimal digits.
+/// A hash of the names and contents of all but programs, as 16 hexadecimal digits.
 pub(crate) fn hash<'s>(sources: impl IntoIterator<Item = &'s Source>) -> String {
     let mut hash = Fnv::default();
-    for Source { name, bytes } in sources {
-        hash.part(name.as_bytes());
-        hash.part(bytes);
+    for source in sources.into_iter().filter(|source| !source.is_program()) {
+        hash.part(source.name.as_bytes());
+        hash.part(&source.bytes);
     }
     hash.hex()
 }
@@ -155,6 +161,9 @@ mod tests {
     #[test]
     fn compiled_files_have_a_stem() {
         assert!(source("a.cu", "").is_compiled() && !source("a.cuh", "").is_compiled());
+        let program = source("a.cu", "#include \"b.cu\"\nint main() {}");
+        assert!(program.is_program() && !program.is_compiled());
+        assert_eq!(hash(&[program]), hash(&[]));
         let source = source("ops/sparse_csr.cu", "");
         assert_eq!(
             (source.stem(), source.file_name()),

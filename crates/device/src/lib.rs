@@ -52,7 +52,7 @@ pub use buffer::{Buffer, Scalar, bytes_of, bytes_of_mut};
 pub use dense::MatMul;
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};
-pub use gpu::{Arg, Graph, Launch, nccl};
+pub use gpu::{Arg, Graph, Launch, Traffic, nccl};
 pub use host_memory::free_host_bytes;
 pub use memory::Event;
 pub use pages::{prefetch, prefetch_line, zeros_vec_on_huge_pages};

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::gpu::Mark;
-use crate::{Arg, Buffer, Device, DeviceKind, Error, Graph, Launch, Scalar, Timer, checks};
+use crate::{
+    Arg, Buffer, Device, DeviceKind, Error, Graph, Launch, Scalar, Timer, Traffic, checks,
+};
 
 /// A point in a device's stream; see [`Device::record`].
 #[derive(Debug)]
@@ -188,6 +190,23 @@ impl Device {
             BackEnd::Gpu(gpu) => BackEnd::Gpu(gpu.failing_at(n)),
         };
         Device { back_end }
+    }
+
+    /// Whether the buffer may be an operand of this stream's operations.
+    pub fn owns<T: Scalar>(&self, buffer: &Buffer<T>) -> bool {
+        match (&self.back_end, &buffer.store) {
+            (BackEnd::Host, Store::Host(_) | Store::Part(_)) => true,
+            (BackEnd::Gpu(gpu), Store::Gpu(memory)) => gpu.owns(memory),
+            _ => false,
+        }
+    }
+
+    /// What copies of this stream have moved between host and device since it was opened; nothing on the host.
+    pub fn traffic(&self) -> Traffic {
+        match &self.back_end {
+            BackEnd::Host => Traffic::default(),
+            BackEnd::Gpu(gpu) => gpu.traffic(),
+        }
     }
 
     /// Marks this point of the stream.

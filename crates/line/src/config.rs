@@ -227,7 +227,7 @@ pub struct Config {
     pub queues: usize,
     /// Buckets that wait in a queue at most; default 2.
     pub queue_length: usize,
-    /// Samples that a device works on at once, over all its queues; default: as many as it can.
+    /// Samples that a device works on at once, over all its queues; default: one for 8 rows of a bucket's part, as far as it can.
     ///
     /// On the host, with sgd alone: samples of a bucket (up to 8192) whose
     /// gradients are all taken before any row changes. This is the worst that samples in flight

@@ -8,6 +8,7 @@
 #   tests      every test that opens a GPU, in a process of its own, eight at a time
 #   jobs       the commands that take --device, beside the host's answers
 #   bench      what the kernels reach, the most wanted numbers first, and the same work in PyTorch
+#   harness    cuda/harness.cu, built here by nvcc for each file of kernels that it knows
 #   profile    one launch of the hottest kernels under Nsight Compute
 #   memcheck, racecheck   the tests under compute-sanitizer
 #
@@ -21,12 +22,12 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 out=${OUT:-./results}
 device=${DEVICE:-cuda}
 budget=${BUDGET:-500}
-stages=${*:-solve tests jobs bench profile memcheck racecheck}
+stages=${*:-solve tests jobs bench harness profile memcheck racecheck}
 for stage in $stages; do
   case $stage in
-    solve | tests | jobs | bench | profile | memcheck | racecheck) ;;
+    solve | tests | jobs | bench | harness | profile | memcheck | racecheck) ;;
     *)
-      echo "run.sh: no stage $stage: solve, tests, jobs, bench, profile, memcheck, racecheck" >&2
+      echo "run.sh: no stage $stage: solve, tests, jobs, bench, harness, profile, memcheck, racecheck" >&2
       exit 2
       ;;
   esac
@@ -68,11 +69,12 @@ find_libraries() {
   done
 }
 
-find_sanitizer() {
+# The program of the toolkit with this name; the name alone where it is not found.
+find_tool() {
   for folder in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda /usr/local/cuda-13*; do
-    if [ -x "$folder/bin/compute-sanitizer" ]; then echo "$folder/bin/compute-sanitizer"; return; fi
+    if [ -x "$folder/bin/$1" ]; then echo "$folder/bin/$1"; return; fi
   done
-  command -v compute-sanitizer 2> /dev/null
+  command -v "$1" 2> /dev/null || echo "$1"
 }
 
 find_libraries
@@ -184,8 +186,8 @@ each_test() {
 }
 
 sanitize() {
-  sanitizer=$(find_sanitizer)
-  if [ -z "$sanitizer" ]; then skipped "$1: no compute-sanitizer"; return; fi
+  sanitizer=$(find_tool compute-sanitizer)
+  if ! command -v "$sanitizer" > /dev/null 2>&1; then skipped "$1: no compute-sanitizer"; return; fi
   # Small sizes: each access costs a hundred times as much here.
   PROPTEST_CASES=4
   export PROPTEST_CASES
@@ -245,6 +247,24 @@ bench() {
     return
   fi
   check peer-torch 120 python3 "$here/peer.py"
+}
+
+# What a kernel's author does where there is a GPU and no Rust.
+harness() {
+  if [ "$device" = emulated ]; then
+    compiler="c++ -x c++ -DHARNESS_EMULATED" libraries=-ldl library=$emulator
+  else
+    compiler=$(find_tool nvcc) libraries=-arch=native library=
+  fi
+  if ! command -v "${compiler%% *}" > /dev/null 2>&1; then skipped "harness: no ${compiler%% *}"; return; fi
+  for case in OPTIMISER SPARSE SGNS; do
+    built=$links/harness-$case
+    # shellcheck disable=SC2086
+    check "harness-build-$case" 120 $compiler -std=c++17 -O3 -I"$here/cuda" "-DHARNESS_$case" -o "$built" \
+      "$here/cuda/harness.cu" $libraries || continue
+    # shellcheck disable=SC2086
+    check "harness-$case" 90 "$built" $library
+  done
 }
 
 profile() {

@@ -47,9 +47,9 @@ pub(super) fn tidy_stage(_: &mut TestLog) -> Result<Outcome> {
 
 pub(super) fn kernels_stage(log: &mut TestLog) -> Result<Outcome> {
     match kernels::build(&kernels::Options::default())? {
-        Built::Done { summary, skip } => {
+        Built::Done { summary, skips } => {
             println!("{summary}");
-            log.skips.extend(skip);
+            log.skips.extend(skips);
         }
         Built::NoToolchain(why) => return Ok(Outcome::Skipped(why)),
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::programs;
 use super::sources::{Fnv, Source};
 use super::toolchain::Toolchain;
 use crate::process;
@@ -110,7 +111,9 @@ pub(crate) fn compile(
         bail!("{}", faults.join("\n"));
     }
     objects.sort_by(|a: &Object, b: &Object| a.stem.cmp(&b.stem));
-    delete_others(&objects, folder)?;
+    let mut used: Vec<PathBuf> = objects.iter().map(|o| o.folder.clone()).collect();
+    used.extend(programs::check(sources, toolchain, folder)?);
+    delete_others(&used, folder)?;
     Ok(objects)
 }
 
@@ -173,9 +176,19 @@ fn keep_only_what_is_read(folder: &Path) -> Result<()> {
 
 /// The hash of a source, of all it includes, of the flags and of the compiler's version.
 fn key(source: &Source, sources: &[Source], toolchain: &Toolchain) -> String {
+    key_with(&FLAGS, source, sources, toolchain)
+}
+
+/// The same for other flags.
+pub(super) fn key_with(
+    flags: &[&str],
+    source: &Source,
+    sources: &[Source],
+    toolchain: &Toolchain,
+) -> String {
     let mut key = Fnv::default();
     key.part(toolchain.version.as_bytes());
-    for flag in FLAGS {
+    for flag in flags {
         key.part(flag.as_bytes());
     }
     let included = with_included(source, sources);
@@ -200,6 +213,7 @@ fn with_included<'s>(source: &'s Source, sources: &'s [Source]) -> BTreeSet<&'s 
         let names_included: Vec<&str> = directives
             .filter_map(|line| line.trim_start().strip_prefix("include"))
             .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+            .map(|path| path.rsplit('/').next().unwrap_or_default())
             .collect();
         for included in sources {
             if names_included.contains(&included.file_name()) && names.insert(&included.name) {
@@ -211,11 +225,10 @@ fn with_included<'s>(source: &'s Source, sources: &'s [Source]) -> BTreeSet<&'s 
 }
 
 /// Deletes the results of earlier contents, and of sources that are gone.
-fn delete_others(objects: &[Object], folder: &Path) -> Result<()> {
+fn delete_others(used: &[PathBuf], folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let is_used = objects.iter().any(|object| object.folder == path);
-        if path.is_dir() && !is_used && !path.ends_with("current") {
+        if path.is_dir() && !used.contains(&path) && !path.ends_with("current") {
             fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
         }
     }

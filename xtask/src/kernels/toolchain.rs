@@ -1,5 +1,5 @@
 //! Finds nvcc: the one that is asked for, `CUDA_HOME`, `PATH`, or five wheels of PyPI that are
-//! unpacked below `target/`; and cuobjdump: beside nvcc, or two more wheels.
+//! unpacked below `target/`; and cuobjdump: beside nvcc, or two more wheels; and clang-format, a wheel.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -45,6 +45,13 @@ const DISASSEMBLER: Wheels = Wheels {
         "nvidia-cuda-nvdisasm==13.2.78",
     ],
     program: "nvidia/cu13/bin/cuobjdump",
+};
+
+/// The formatter; other versions lay out some lines otherwise.
+const FORMATTER: Wheels = Wheels {
+    folder: "clang-format-23.1.5",
+    names: &["clang-format==23.1.5"],
+    program: "clang_format/data/bin/clang-format",
 };
 
 /// A compiler that runs.
@@ -111,6 +118,11 @@ pub(crate) fn disassembler(toolchain: &Toolchain) -> Result<Result<PathBuf, Stri
     }
     let found = DISASSEMBLER.program()?;
     Ok(found.map_err(|why| format!("no cuobjdump beside nvcc, and {why}")))
+}
+
+/// clang-format; the inner error is why there is none.
+pub(super) fn formatter() -> Result<Result<PathBuf, String>> {
+    FORMATTER.program()
 }
 
 /// Where an installed nvcc may be.

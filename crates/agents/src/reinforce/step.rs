@@ -1,6 +1,6 @@
 //! One step of a policy gradient, whatever the policy.
 
-use shardgraph_autodiff::{Ctx, Eager, Params, Var};
+use shardgraph_autodiff::{Ctx, Eager, Gradient, Params, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{Optimiser, PolicyLoss};
 use shardgraph_device::Device;
@@ -76,7 +76,7 @@ pub fn policy_step(
     let mut ctx = Eager::new(device, &mut comm, params);
     let parts = loss(&mut ctx)?;
     let (mut update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
-    update.gradient_norm = optimiser.step(device, params, &mut gradient)?;
+    update.gradient_norm = optimiser.step_with(device, params, &mut gradient)?;
     Ok(update)
 }
 
@@ -88,7 +88,7 @@ pub fn policy_step(
 pub fn policy_gradient(
     ctx: &mut Eager<'_>,
     parts: &PolicyLoss,
-) -> Result<(PolicyUpdate, Vec<f32>), Error> {
+) -> Result<(PolicyUpdate, Gradient), Error> {
     let scalar = |var: Var| Ok::<f32, Error>(ctx.values(var)?[0]);
     let update = PolicyUpdate {
         loss: scalar(parts.loss)?,
@@ -97,5 +97,5 @@ pub fn policy_gradient(
         entropy: scalar(parts.entropy)?,
         gradient_norm: 0.0,
     };
-    Ok((update, ctx.param_gradient(parts.loss)?))
+    Ok((update, ctx.resident_gradient(parts.loss)?))
 }

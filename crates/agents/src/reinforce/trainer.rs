@@ -193,6 +193,8 @@ impl Local for ReinforceTrainer {
     }
 
     fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
+        self.params.sync()?;
+        self.optimiser.sync()?;
         let optimiser = self.optimiser.to_bytes();
         let mut tensors = Tensors::new();
         tensors.add_f32("weights", self.params.flat())?;

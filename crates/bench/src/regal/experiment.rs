@@ -10,6 +10,7 @@ use shardgraph_costgraph::generate::{Synthetic, noisy_copy, synthetic};
 use shardgraph_costgraph::{
     DecoderKind, DeviceSet, Graph, Link, ModelOptions, Objective, Problem, topology,
 };
+use shardgraph_device::Device;
 use shardgraph_regal::{
     GeneticOptions, Method, PlaceOptions, Plan, Policy, Preset, StepReport, TrainConfig,
     TrainOptions, Watch, place_watched, place_with_policy, train,
@@ -245,6 +246,7 @@ fn trained_on(
         threads: request.threads,
         timeout: Timeout::default(),
         start: None,
+        device: Device::host(),
     };
     let outcome = train(&config, &graphs, &options, &mut |report| {
         if report.step.is_multiple_of(50) {

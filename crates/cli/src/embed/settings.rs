@@ -62,7 +62,7 @@ pub(crate) struct SettingsArgs {
     /// Buckets that wait in a queue at most; for a device [default: 2]
     #[arg(long, value_name = "N")]
     queue_length: Option<usize>,
-    /// Samples that a device works on at once, one in each queue or more [default: as many as it can]
+    /// Samples that a device works on at once, one in each queue or more [default: one for 8 nodes]
     #[arg(long, value_name = "N")]
     edges_in_flight: Option<u32>,
     /// Named settings: default (held-back edges choose orders and epochs), line (both orders, 10 epochs, nothing is

@@ -10,6 +10,7 @@ mod building;
 mod emulator;
 mod errors;
 mod halves;
+mod harness;
 mod memory;
 mod races;
 mod results;

@@ -71,9 +71,8 @@ impl<'a> Arg<'a> {
     }
 
     /// The argument's part of a signature.
-    pub(crate) fn push_signature(&self, signature: &mut String) {
-        signature.extend(self.kind);
-        signature.push(self.letter);
+    fn letters(&self) -> impl Iterator<Item = char> + Clone + use<> {
+        self.kind.into_iter().chain([self.letter])
     }
 
     /// The bits that the kernel gets.
@@ -87,17 +86,37 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// The bits of the arguments, if they fit the kernel's parameters.
-pub(super) fn values(kernel: &Kernel, args: &[Arg<'_>]) -> Result<Vec<u64>, Error> {
-    let mut given = String::with_capacity(kernel.signature.len());
-    args.iter().for_each(|arg| arg.push_signature(&mut given));
-    if given == kernel.signature {
-        return Ok(args.iter().map(Arg::value).collect());
+/// The most parameters of a kernel.
+pub(super) const MAX_ARGS: usize = 32;
+
+/// The bits of a launch's arguments, without an allocation.
+#[derive(Debug)]
+pub(super) struct Values {
+    bits: [u64; MAX_ARGS],
+    n: usize,
+}
+
+impl Values {
+    /// The bits of the arguments, if they fit the kernel's parameters.
+    pub(super) fn of(kernel: &Kernel, args: &[Arg<'_>]) -> Result<Self, Error> {
+        let given = args.iter().flat_map(Arg::letters);
+        if args.len() > MAX_ARGS || !given.clone().eq(kernel.signature.chars()) {
+            return Err(ErrorKind::Arguments {
+                kernel: kernel.name.to_string(),
+                wanted: kernel.signature.to_string(),
+                given: given.collect(),
+            }
+            .into());
+        }
+        let mut bits = [0; MAX_ARGS];
+        for (bits, arg) in bits.iter_mut().zip(args) {
+            *bits = arg.value();
+        }
+        let n = args.len();
+        Ok(Self { bits, n })
     }
-    Err(ErrorKind::Arguments {
-        kernel: kernel.name.to_string(),
-        wanted: kernel.signature.to_string(),
-        given,
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [u64] {
+        &mut self.bits[..self.n]
     }
-    .into())
 }

@@ -115,6 +115,12 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Makes all kernels ready. Loading may wait for what runs on the device, be it a rank that waits for this one, so ranks
+    /// do it before they meet.
+    fn prepare_all(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// From now on the calling thread's launches are recorded, not run.
     fn begin_capture(&self) -> Result<(), Error>;
 

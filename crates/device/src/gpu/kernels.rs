@@ -7,6 +7,12 @@ include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 /// A kernel as it is declared.
 #[derive(Debug)]
 pub(crate) struct Kernel {
+    /// Its place in [`KERNELS`].
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(dead_code, reason = "only loaded functions are listed by it")
+    )]
+    pub(crate) index: usize,
     /// Its symbol.
     pub(crate) name: &'static str,
     /// The file that defines it, without its ending, as `sparse_csr`.

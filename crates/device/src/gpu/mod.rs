@@ -12,6 +12,7 @@ mod kernels;
 mod launch;
 pub(crate) mod memory;
 pub mod nccl;
+mod traffic;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub use arg::Arg;
 pub(crate) use driver::{Driver, Timeout};
 pub use launch::Launch;
 pub(crate) use memory::{Mark, Memory};
+pub use traffic::Traffic;
+use traffic::TrafficCounter;
 
 /// A device behind its driver. Clones share one stream, and one rank of a group if it has joined one.
 #[derive(Debug, Clone)]
@@ -33,6 +36,8 @@ pub(crate) struct Gpu {
     /// What ranks of this device's job exchange through, if they do.
     nccl: Option<nccl::Library>,
     group: Option<Arc<nccl::Group>>,
+    /// What this stream's copies have moved over the bus.
+    traffic: Arc<TrafficCounter>,
     /// Allocations before the one that fails: how tests see what running out of memory does.
     failing: Option<Arc<AtomicU64>>,
 }
@@ -74,6 +79,7 @@ impl Gpu {
             driver,
             nccl: None,
             group: None,
+            traffic: Arc::default(),
             failing: None,
         }
     }
@@ -128,6 +134,7 @@ impl Gpu {
         let group = nccl::Group::join(library, &alone, id, member, deadline, probe)?;
         Ok(Self {
             group: Some(Arc::new(group)),
+            traffic: Arc::clone(&self.traffic),
             ..self.beside(alone.driver)
         })
     }
@@ -172,6 +179,7 @@ impl Gpu {
     pub(crate) fn failing_at(&self, n: u64) -> Self {
         Self {
             failing: Some(Arc::new(AtomicU64::new(n))),
+            traffic: Arc::clone(&self.traffic),
             ..self.beside(Arc::clone(&self.driver))
         }
     }
@@ -255,6 +263,7 @@ impl Gpu {
         if memory.bytes > 0 {
             // SAFETY: the memory is this driver's and has exactly the size of the values.
             unsafe { self.driver.upload(bytes_of(values), memory.address)? };
+            self.traffic.to_device.add(memory.bytes);
         }
         Ok(())
     }
@@ -269,6 +278,7 @@ impl Gpu {
                 self.driver
                     .download(memory.address, bytes_of_mut(&mut values))?;
             }
+            self.traffic.to_host.add(memory.bytes);
         }
         Ok(values)
     }
@@ -333,6 +343,15 @@ impl Gpu {
         }
     }
 
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic.read()
+    }
+
+    /// Whether the memory is this stream's.
+    pub(crate) fn owns(&self, memory: &Memory) -> bool {
+        Arc::ptr_eq(&memory.driver, &self.driver)
+    }
+
     /// Overwrites the buffer with zeros.
     pub(crate) fn clear<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
         let memory = self.memory_to_write("clear", buffer)?;
@@ -379,7 +398,7 @@ impl Gpu {
         args: &[Arg<'_>],
     ) -> Result<(), Error> {
         let kernel = kernels::find(kernel)?;
-        let mut values = arg::values(kernel, args)?;
+        let mut values = arg::Values::of(kernel, args)?;
         for (memory, is_written) in args.iter().filter_map(Arg::memory) {
             match memory {
                 Some(memory) if Arc::ptr_eq(&memory.driver, &self.driver) => {
@@ -394,7 +413,7 @@ impl Gpu {
             return Ok(());
         }
         // SAFETY: the values fit the signature (checked above); the rest is the caller's promise.
-        unsafe { self.driver.launch(kernel, shape, &mut values) }
+        unsafe { self.driver.launch(kernel, shape, values.as_mut_slice()) }
     }
 
     /// The vendor's dense product, where this device has one.

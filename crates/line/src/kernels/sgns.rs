@@ -34,10 +34,13 @@ mod draws;
 mod element;
 mod host;
 mod launch;
+mod permutation;
 #[cfg(test)]
 mod tests;
 
-use shardgraph_device::{Buffer, Device, Error, checks};
+use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
+
+use permutation::Permutation;
 
 pub use draws::AliasTable;
 pub use element::{Element, narrow, widen};
@@ -96,6 +99,48 @@ impl EdgeList {
         Ok(())
     }
 
+    /// Puts the edges into a random order, the same for the same key, in the device's memory; they have no weights.
+    ///
+    /// # Errors
+    /// [`shardgraph_device::ErrorKind::Invalid`] for 2^32 edges or more, and for a list with weights; the device's.
+    /// # Complexity
+    /// 16 B an edge on a device; on the host one pass with a look-up an edge.
+    /// # Source
+    /// Mitchell, Stokes, Frank, Holmes, "Bandwidth-optimal random shuffling for GPUs" (TOPC 2022), section 4.
+    pub fn permute(&mut self, device: &Device, key: u64) -> Result<(), Error> {
+        const OP: &str = "permute edges";
+        if self.weights.is_some() {
+            let why = "edges with weights are drawn, so their order is nothing";
+            return Err(Error::invalid(OP, why));
+        }
+        let n_edges = u32::try_from(self.len())
+            .map_err(|_| Error::invalid(OP, "a list has at most 2^32 - 1 edges"))?;
+        let order = Permutation::new(n_edges, key);
+        if device.is_host() {
+            let pairs = self.pairs.on_host(OP)?;
+            let pick = |i: u32| {
+                let at = 2 * order.of(i) as usize;
+                [pairs[at], pairs[at + 1]]
+            };
+            self.pairs = (0..n_edges).flat_map(pick).collect::<Vec<u32>>().into();
+            return Ok(());
+        }
+        let mut permuted = device.allocate(self.pairs.len())?;
+        let args = [
+            Arg::read(&self.pairs),
+            Arg::write(&mut permuted),
+            Arg::u32(n_edges),
+            Arg::u32(order.half_bits),
+            Arg::u32(order.keys[0]),
+            Arg::u32(order.keys[1]),
+        ];
+        let shape = Launch::threads(n_edges as usize, 256);
+        // SAFETY: both lists have n_edges pairs, and the permutation gives numbers below n_edges.
+        unsafe { device.launch("sgns_permute_edges", shape, &args)? };
+        self.pairs = permuted;
+        Ok(())
+    }
+
     /// The number of edges.
     pub fn len(&self) -> usize {
         self.pairs.len() / 2
@@ -141,6 +186,25 @@ pub struct Samples<'a> {
     pub first: u64,
     /// How many samples to work on.
     pub count: u64,
+}
+
+/// A learning rate that changes by the same number from each sample of a call to the next; samples of a group have their first one's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FallingRate {
+    /// The rate of the first sample.
+    pub first: f32,
+    /// What is added from one sample to the next: 0 or less.
+    pub slope: f32,
+}
+
+impl FallingRate {
+    /// One rate for all samples.
+    pub fn constant(rate: f32) -> Self {
+        Self {
+            first: rate,
+            slope: 0.0,
+        }
+    }
 }
 
 /// How concurrent samples meet.
@@ -313,7 +377,28 @@ impl Trainer {
                 self.step_in_batches(batch, samples, rate, tables, losses)
             }
             (_, true) => host::sequential(self.settings, samples, rate, (tables, None), losses),
-            (_, false) => self.launch(samples, rate, tables, losses),
+            (_, false) => self.launch(samples, FallingRate::constant(rate), tables, losses),
+        }
+    }
+
+    /// As [`Trainer::step`] in one launch of [`Mode::Hogwild`], with a rate that falls from sample to sample and without losses.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`]; [`shardgraph_device::ErrorKind::Unsupported`] on the host and in [`Mode::Deterministic`], where the rate
+    /// is one number a call.
+    pub fn step_falling<T: Element>(
+        &mut self,
+        samples: &Samples<'_>,
+        rate: FallingRate,
+        tables: Tables<'_, T>,
+    ) -> Result<(), Error> {
+        let last = rate.first + rate.slope * samples.count as f32;
+        self.check(samples, rate.first, tables.lens(), self.settings.dim)?;
+        self.check(samples, last, tables.lens(), self.settings.dim)?;
+        match (self.settings.mode, self.device.is_host()) {
+            (Mode::Hogwild, false) if samples.count > 0 => self.launch(samples, rate, tables, None),
+            (Mode::Hogwild, false) => Ok(()),
+            _ => Err(self.unsupported("a rate that falls within a call")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Training on buckets: the samples of a job, in chunks of one learning rate.
+//! Training on buckets: the samples of a job, in chunks of one learning rate; on a device a bucket in one launch.
 
 use shardgraph_device::Buffer;
 
@@ -8,11 +8,15 @@ use super::rows::PartRows;
 use super::scalar::Scalar;
 use super::worker_pool::panicked;
 use crate::Error;
-use crate::kernels::sgns::{EdgeList, EdgeOrder, Samples, Settings, Tables, Trainer};
+use crate::kernels::sgns::{EdgeList, EdgeOrder, FallingRate, Samples, Settings, Tables, Trainer};
 use crate::schedule::{BucketPass, Job};
 
-/// Samples with one learning rate.
+/// Samples with one learning rate, where it does not fall within a launch.
 const CHUNK: u64 = 1 << 13;
+
+/// Rows of a bucket's part for each sample in flight, unless the settings say how many samples those are: of samples that meet on a
+/// row, one works with what the other has not written yet.
+const ROWS_PER_SAMPLE: u32 = 8;
 
 /// A job with the rows that it works on.
 #[derive(Debug)]
@@ -31,14 +35,14 @@ impl OrderContext<'_> {
         bucket_passes.retain(|bucket_pass| bucket_pass.n_samples > 0);
         let stream = &self.streams[0];
         for bucket_pass in bucket_passes {
-            let edges = self.upload(stream, self.bucket(bucket_pass)?)?;
+            let edges = self.upload(stream, bucket_pass, self.bucket(bucket_pass)?)?;
             self.clock
                 .updating(|| self.train_bucket(stream, bucket_pass, &edges, loaded))?;
         }
         Ok(())
     }
 
-    /// Trains on one bucket, in chunks with a learning rate each.
+    /// Trains on one bucket.
     pub(super) fn train_bucket<T: Scalar>(
         &self,
         stream: &Stream,
@@ -62,10 +66,16 @@ impl OrderContext<'_> {
             ..self.settings
         };
         let mut trainer = Trainer::new(&stream.device, settings)?;
-        if let Some(most) = config.edges_in_flight {
-            trainer.limit_samples_in_flight(most / self.streams.len() as u32);
+        match config.edges_in_flight {
+            Some(most) => trainer.limit_samples_in_flight(most / self.streams.len() as u32),
+            None => {
+                let n_rows = vertex.values.len() / settings.dim;
+                trainer.limit_samples_in_flight(n_rows as u32 / ROWS_PER_SAMPLE);
+            }
         }
-        for first in (0..bucket_pass.n_samples).step_by(CHUNK as usize) {
+        let mut first = 0;
+        while first < bucket_pass.n_samples {
+            let (count, looks) = self.next_launch(bucket_pass, first);
             let order = match store.is_weighted() {
                 false => EdgeOrder::Listed { first },
                 true => EdgeOrder::Drawn,
@@ -77,12 +87,12 @@ impl OrderContext<'_> {
                 reversed: bucket_pass.is_reversed,
                 // A bucket has fewer than 2^32 samples (`Planner::check`): no number serves twice.
                 first: (bucket_pass.number << 32) + first,
-                count: CHUNK.min(bucket_pass.n_samples - first),
+                count,
             };
-            let rate = self.learning_rate(bucket_pass.first_sample + first);
-            let chunk = bucket_pass.number + first / CHUNK;
-            let looks = LossSum::looks_at(store.n_parts(), chunk);
-            let mut step = |losses: Option<&mut Buffer>| {
+            let rates = [first, first + count]
+                .map(|sample| self.learning_rate(bucket_pass.first_sample + sample));
+            first += count;
+            let mut step = |rate: StepRate, losses: Option<&mut Buffer>| {
                 let rows = RowsOfStep {
                     vertex: &mut *vertex,
                     context: context.as_deref_mut(),
@@ -90,16 +100,48 @@ impl OrderContext<'_> {
                 step_rows(&mut trainer, &samples, rate, rows, losses)
             };
             match self.run.losses.filter(|_| looks) {
-                None => step(None)?,
+                None if count > CHUNK => {
+                    let slope = (rates[1] - rates[0]) / count as f32;
+                    let first = rates[0];
+                    step(StepRate::Falling(FallingRate { first, slope }), None)?;
+                }
+                None => step(StepRate::Constant(rates[0]), None)?,
                 Some(sum) => {
                     let mut losses = stream.device.zeros(samples.count as usize)?;
-                    step(Some(&mut losses))?;
+                    step(StepRate::Constant(rates[0]), Some(&mut losses))?;
                     sum.add(&stream.device.download(&losses)?);
                 }
             }
         }
         Ok(())
     }
+
+    /// How many samples of a bucket the next step takes from `first` on, and whether their losses are wanted.
+    ///
+    /// A launch on a device takes all that are left, with a rate that falls from sample to sample: a chunk is less than a launch
+    /// costs. Losses are wanted of one chunk a bucket there.
+    fn next_launch(&self, bucket_pass: BucketPass, first: u64) -> (u64, bool) {
+        let left = bucket_pass.n_samples - first;
+        let is_one_launch = self.takes_a_bucket_at_once();
+        let looks = match is_one_launch {
+            true => first == 0 && self.run.losses.is_some(),
+            false => {
+                let chunk = bucket_pass.number + first / CHUNK;
+                LossSum::looks_at(self.run.store.n_parts(), chunk)
+            }
+        };
+        match is_one_launch && !looks {
+            true => (left, false),
+            false => (left.min(CHUNK), looks),
+        }
+    }
+}
+
+/// The learning rate of a step.
+enum StepRate {
+    Constant(f32),
+    /// Of one launch on a device, without losses.
+    Falling(FallingRate),
 }
 
 /// Rows of a step; without context rows, the vertex rows have both roles.
@@ -112,7 +154,7 @@ struct RowsOfStep<'r, T: Scalar> {
 fn step_rows<T: Scalar>(
     trainer: &mut Trainer,
     samples: &Samples<'_>,
-    rate: f32,
+    rate: StepRate,
     rows: RowsOfStep<'_, T>,
     losses: Option<&mut Buffer>,
 ) -> Result<(), Error> {
@@ -135,9 +177,13 @@ fn step_rows<T: Scalar>(
             (tables, sums)
         }
     };
-    match sums {
-        None => trainer.step(samples, rate, tables, losses)?,
-        Some(sums) => trainer.step_adagrad(samples, rate, tables, sums, losses)?,
+    match (rate, sums) {
+        (StepRate::Constant(rate), None) => trainer.step(samples, rate, tables, losses)?,
+        (StepRate::Constant(rate), Some(sums)) => {
+            trainer.step_adagrad(samples, rate, tables, sums, losses)?;
+        }
+        // Adagrad is the host's alone.
+        (StepRate::Falling(rate), _) => trainer.step_falling(samples, rate, tables)?,
     }
     Ok(())
 }

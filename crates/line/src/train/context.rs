@@ -172,12 +172,18 @@ impl<'s> OrderContext<'s> {
         }
     }
 
-    /// Reads a bucket; without weights, its edges come in an order drawn for this visit.
+    /// Whether hogwild kernels of a device work: they take a bucket in one launch, and put its edges into their order themselves.
+    /// The deterministic mode has the host's order and rates.
+    pub(super) fn takes_a_bucket_at_once(&self) -> bool {
+        !self.run.is_on_host() && self.settings.mode == sgns::Mode::Hogwild
+    }
+
+    /// Reads a bucket; without weights, its edges come in an order drawn for this visit, unless a device is to draw it.
     pub(super) fn bucket(&self, bucket_pass: BucketPass) -> Result<Bucket, Error> {
         self.clock.preparing(|| {
             let (i, j) = bucket_pass.bucket();
             let mut bucket = self.run.store.bucket(i, j)?;
-            if !self.run.store.is_weighted() {
+            if !self.run.store.is_weighted() && !self.takes_a_bucket_at_once() {
                 let mut rng = KeyedRng::new(self.settings.seed, "line edges", bucket_pass.number);
                 rng.shuffle(&mut bucket.pairs);
             }
@@ -185,14 +191,25 @@ impl<'s> OrderContext<'s> {
         })
     }
 
-    pub(super) fn upload(&self, stream: &Stream, bucket: Bucket) -> Result<EdgeList, Error> {
+    /// Gives a stream the edges of a bucket, in an order drawn for this visit.
+    pub(super) fn upload(
+        &self,
+        stream: &Stream,
+        bucket_pass: BucketPass,
+        bucket: Bucket,
+    ) -> Result<EdgeList, Error> {
         self.clock.preparing(|| {
             let pairs = bucket.pairs.as_flattened();
             if self.run.store.is_weighted() {
                 let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
                 return Ok(EdgeList::upload_weighted(&stream.device, pairs, &weights)?);
             }
-            Ok(EdgeList::upload(&stream.device, pairs)?)
+            let mut edges = EdgeList::upload(&stream.device, pairs)?;
+            if self.takes_a_bucket_at_once() {
+                let mut rng = KeyedRng::new(self.settings.seed, "line edges", bucket_pass.number);
+                edges.permute(&stream.device, rng.next_u64())?;
+            }
+            Ok(edges)
         })
     }
 

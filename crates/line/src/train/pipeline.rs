@@ -107,7 +107,7 @@ fn device_queue<T: Scalar>(
             if bucket_pass.n_samples == 0 {
                 continue;
             }
-            let edges = context.upload(stream, bucket)?;
+            let edges = context.upload(stream, bucket_pass, bucket)?;
             let begin = stream.device.record()?;
             context.train_bucket(stream, bucket_pass, &edges, loaded)?;
             events.push_back((begin, stream.device.record()?));

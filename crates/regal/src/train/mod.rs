@@ -9,6 +9,8 @@ mod settings;
 mod trainer;
 
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod tests;
 
 pub use config::TrainConfig;

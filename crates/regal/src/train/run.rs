@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use shardgraph_components::autodiff::collectives::{Comm, Op, Timeout};
+use shardgraph_components::autodiff::device::{Device, DeviceKind};
 use shardgraph_costgraph::Graph;
 use shardgraph_job::{Checkpoint, Folder, Metrics, tags, wall_time};
 
@@ -28,9 +29,17 @@ pub(super) struct RunFile {
     pub(super) config: TrainConfig,
     pub(super) step: u64,
     pub(super) graphs_hash: String,
+    /// The kind of device that the networks are on.
+    #[serde(default = "host")]
+    pub(super) device: String,
 }
 
-/// Where a run is kept and how far it goes; nothing of this but `start` changes a bit of it.
+/// The device of runs whose file names none.
+fn host() -> String {
+    DeviceKind::Host.family().to_owned()
+}
+
+/// Where a run is kept and how far it goes; nothing of this but `start` and the kind of `device` changes a bit of it.
 #[derive(Clone, Debug)]
 pub struct TrainOptions {
     /// Its folder; without one, nothing is kept.
@@ -46,6 +55,8 @@ pub struct TrainOptions {
     /// The policy to begin with, in place of one for which all levels are equally likely: this one does change the run. A resumed run
     /// takes none.
     pub start: Option<Policy>,
+    /// Where the networks are; searches are on the host. A run is resumed on the kind of device that it began on.
+    pub device: Device,
 }
 
 /// What came of a run.
@@ -252,11 +263,10 @@ fn begin<'g>(
         }
         if !writes {
             let checkpoint = Checkpoint::newest(path, FILES)?.ok_or_else(|| none_in(path))?;
-            let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
-            return Ok((trainer, None));
+            return Ok((resumed(&checkpoint, graphs, options)?, None));
         }
         let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
-        let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
+        let trainer = resumed(&checkpoint, graphs, options)?;
         return Ok((trainer, Some(Place::Old(folder))));
     }
     // Settings that cannot be right leave no folder behind.
@@ -264,12 +274,31 @@ fn begin<'g>(
     Ok((trainer, writes.then(|| Place::New(path.clone()))))
 }
 
+fn resumed<'g>(
+    checkpoint: &Checkpoint,
+    graphs: &'g [Graph],
+    options: &TrainOptions,
+) -> Result<Trainer<'g>, Error> {
+    let file: RunFile = checkpoint.json(RUN, VERSION)?;
+    let given = options.device.kind().family();
+    if file.device != given {
+        let origin = checkpoint.origin();
+        return Err(Error::options(format!(
+            "{origin}: the run began on device `{}`, which `{given}` differs from in the last bits: resume it there",
+            file.device
+        )));
+    }
+    let trainer = Trainer::of_checkpoint(checkpoint, graphs, options.threads)?;
+    Ok(trainer.on_device(&options.device))
+}
+
 fn new_trainer<'g>(
     config: &TrainConfig,
     graphs: &'g [Graph],
     options: &TrainOptions,
 ) -> Result<Trainer<'g>, Error> {
-    let mut trainer = Trainer::new(config, graphs, options.threads)?;
+    let trainer = Trainer::new(config, graphs, options.threads)?;
+    let mut trainer = trainer.on_device(&options.device);
     if let Some(policy) = &options.start {
         trainer.begin_with(policy)?;
     }

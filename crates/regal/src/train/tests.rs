@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use shardgraph_components::EdgeMessagePassingShape;
 use shardgraph_components::autodiff::collectives::{Timeout, threads};
+use shardgraph_components::autodiff::device::Device;
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
 use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
 
 use super::*;
 use crate::policy::{EncoderShape, Policy, Preset};
 
-fn graphs(n: u64) -> Vec<Graph> {
+pub(super) fn graphs(n: u64) -> Vec<Graph> {
     let recipe = Synthetic {
         min_nodes: 6,
         max_nodes: 12,
@@ -24,7 +25,7 @@ fn graphs(n: u64) -> Vec<Graph> {
 }
 
 /// Narrow networks and short searches.
-fn config(steps: u64) -> TrainConfig {
+pub(super) fn config(steps: u64) -> TrainConfig {
     let mut config = TrainConfig::preset(Preset::Synthetic);
     config.steps = steps;
     config.checkpoint_steps = 2;
@@ -45,7 +46,7 @@ fn config(steps: u64) -> TrainConfig {
     config
 }
 
-fn in_folder(folder: &Path, resume: bool, stop_at: Option<u64>) -> TrainOptions {
+pub(super) fn in_folder(folder: &Path, resume: bool, stop_at: Option<u64>) -> TrainOptions {
     TrainOptions {
         folder: Some(folder.to_owned()),
         resume,
@@ -53,6 +54,7 @@ fn in_folder(folder: &Path, resume: bool, stop_at: Option<u64>) -> TrainOptions 
         threads: 2,
         timeout: Timeout::default(),
         start: None,
+        device: Device::host(),
     }
 }
 
@@ -456,6 +458,7 @@ fn a_rank_that_stands_still_is_waited_for_as_long_as_the_options_say() {
             threads: 1,
             timeout: Timeout::after(Duration::from_millis(200)),
             start: None,
+            device: Device::host(),
         };
         let stands_still = comm.rank() == 1;
         let mut on_step = |_: &StepReport| {
@@ -482,6 +485,7 @@ fn a_rank_that_goes_away_ends_the_others_without_the_deadline() {
             threads: 1,
             timeout: Timeout::default(),
             start: None,
+            device: Device::host(),
         };
         let is_victim = comm.rank() == 2;
         let mut n_steps = 0;

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use shardgraph_agents::policy_gradient;
 use shardgraph_brkga::BetaTables;
+#[cfg(test)]
+use shardgraph_components::autodiff::Gradient;
 use shardgraph_components::autodiff::collectives::{Comm, Timeout};
 use shardgraph_components::autodiff::device::Device;
 use shardgraph_components::autodiff::{Eager, Params};
@@ -114,6 +116,13 @@ impl<'g> Trainer<'g> {
         })
     }
 
+    /// The same run with its networks on another device. Kinds of devices differ in the last bits of what they compute.
+    #[must_use]
+    pub fn on_device(mut self, device: &Device) -> Self {
+        self.device = device.clone();
+        self
+    }
+
     /// Takes the weights of a policy to go on from: of one that was trained for fewer evaluations, say.
     ///
     /// # Errors
@@ -201,6 +210,7 @@ impl<'g> Trainer<'g> {
             config: self.config.clone(),
             step: self.n_steps,
             graphs_hash: format!("{:016x}", self.graphs_hash),
+            device: self.device.kind().family().to_owned(),
         };
         checkpoint.add_json(RUN, VERSION, &file)?;
         Ok(checkpoint)
@@ -224,6 +234,7 @@ impl<'g> Trainer<'g> {
     /// None that its building did not have.
     pub fn policy(&self) -> Result<Policy, Error> {
         let policy = Policy::untrained(self.config.policy.clone(), self.config.seed)?;
+        self.params.sync()?;
         let source = format!("after {} steps", self.n_steps);
         policy.with_weights(&self.params.flat()[..self.n_of_policy], &source)
     }
@@ -256,7 +267,7 @@ impl<'g> Trainer<'g> {
         let parts = learner.loss(&mut ctx, logits, &batch)?;
         let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
         let (device, params) = (&self.device, &mut self.params);
-        let gradient_norm = self.optimiser.step(device, params, &mut gradient)?;
+        let gradient_norm = self.optimiser.step_with(device, params, &mut gradient)?;
         self.n_steps += 1;
         Ok(StepReport {
             step: self.n_steps,
@@ -402,6 +413,9 @@ impl Trainer<'_> {
         };
         let parts = learner.loss(&mut ctx, logits, &batch).unwrap();
         let (_, gradient) = policy_gradient(&mut ctx, &parts).unwrap();
+        let Gradient::Host(gradient) = gradient else {
+            panic!("the trainer is on the host");
+        };
         let mut at = 0;
         for id in self.params.ids() {
             let n = self.params.shape(id).len();

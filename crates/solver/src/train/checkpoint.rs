@@ -147,6 +147,8 @@ fn running_episodes(trainer: &Trainer) -> Vec<RunningEpisode> {
 
 fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
     let replay = trainer.memory.to_bytes();
+    trainer.policy.params.sync()?;
+    trainer.optimiser.sync()?;
     let mut tensors = Tensors::new();
     tensors.add_f32("params", trainer.policy.params.flat())?;
     tensors.add_f32("target", trainer.target.flat())?;

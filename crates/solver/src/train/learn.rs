@@ -203,14 +203,14 @@ impl Trainer {
         let errors = ctx.values(q)?;
         let errors = errors.iter().zip(&lesson.targets).map(|(q, y)| q - y);
         let errors = errors.collect();
-        let mut gradient = ctx.param_gradient(loss)?;
+        let mut gradient = ctx.resident_gradient(loss)?;
         self.spare.put(ctx.into_pool());
         if !value.is_finite() {
             return Err(self.diverged("the loss", value));
         }
-        let stepped = self
-            .optimiser
-            .step(&self.device, &mut self.policy.params, &mut gradient);
+        let stepped =
+            self.optimiser
+                .step_with(&self.device, &mut self.policy.params, &mut gradient);
         stepped.map_err(|error| match error {
             shardgraph_components::Error::Diverged { .. } => self.diverged("the loss", value),
             _ => error.into(),

@@ -254,6 +254,7 @@ impl Trainer {
         if let Some(evaluation) = evaluation
             && (self.best.as_ref()).is_none_or(|best| evaluation.is_no_worse(&best.evaluation))
         {
+            self.policy.params.sync()?;
             self.best = Some(Best {
                 step: self.step,
                 evaluation,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::result::{
@@ -11,7 +12,9 @@ use cudarc::driver::sys;
 
 use super::Handle;
 use crate::gpu::Timeout;
-use crate::gpu::kernels::{KERNELS_MISSING, Kernel, MODULES};
+use crate::gpu::kernels::{KERNELS, Kernel};
+#[cfg(not(test))]
+use crate::gpu::kernels::{KERNELS_MISSING, MODULES};
 use crate::{DeviceKind, Error, ErrorKind};
 
 /// The oldest driver interface that loads these kernels (CUDA 13.0, drivers from 580 on).
@@ -23,33 +26,60 @@ pub(super) struct Context {
     pub(super) ordinal: u32,
     device: sys::CUdevice,
     context: Handle<sys::CUctx_st>,
-    loaded: Mutex<Loaded>,
+    /// Whether memory comes from a pool in the order of a stream; else from the device at once.
+    pub(super) has_pools: bool,
+    /// The fat binaries, by file.
+    images: Images,
+    modules: Mutex<BTreeMap<&'static str, Handle<sys::CUmod_st>>>,
+    /// Loaded kernels, by [`Kernel::index`].
+    functions: Box<[OnceLock<Function>]>,
+    /// The error that ended the context; see [`Context::failed`].
+    dead: OnceLock<Error>,
     /// The first error of a call that had nobody to return it to; see [`Context::keep`].
     kept: Mutex<Option<Error>>,
     pub(super) timeout: Timeout,
 }
 
-#[derive(Debug, Default)]
-struct Loaded {
-    modules: BTreeMap<&'static str, Handle<sys::CUmod_st>>,
-    functions: BTreeMap<&'static str, Function>,
-}
+/// Of each source file its stem and its fat binary.
+pub(super) type Images = &'static [(&'static str, &'static [u8])];
 
 #[derive(Debug)]
 struct Function {
     handle: Handle<sys::CUfunc_st>,
     /// Dynamic shared memory that it may have.
-    shared_bytes: u32,
+    shared_bytes: AtomicU32,
 }
 
-/// The error of a call of the driver.
-pub(super) fn failed(call: &str, error: DriverError) -> Error {
+/// The error of a call of the driver, before there is a context.
+fn failed(call: &str, error: DriverError) -> Error {
     let text = |found: Result<&std::ffi::CStr, _>| match found {
         Ok(text) => text.to_string_lossy().into_owned(),
         Err(_) => format!("error {}", error.0 as u32),
     };
     let (name, string) = (text(error.error_name()), text(error.error_string()));
     Error::driver(call, format!("{string} ({name})"))
+}
+
+/// Whether a context that has answered this answers it to every later call.
+fn ends_context(status: sys::CUresult) -> bool {
+    use sys::CUresult as R;
+    matches!(
+        status,
+        R::CUDA_ERROR_ECC_UNCORRECTABLE
+            | R::CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | R::CUDA_ERROR_CONTAINED
+            | R::CUDA_ERROR_ILLEGAL_ADDRESS
+            | R::CUDA_ERROR_LAUNCH_TIMEOUT
+            | R::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | R::CUDA_ERROR_ASSERT
+            | R::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | R::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | R::CUDA_ERROR_MISALIGNED_ADDRESS
+            | R::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | R::CUDA_ERROR_INVALID_PC
+            | R::CUDA_ERROR_LAUNCH_FAILED
+            | R::CUDA_ERROR_TENSOR_MEMORY_LEAK
+    )
 }
 
 /// Whether the driver is there, and why not; asked once in a process.
@@ -112,9 +142,7 @@ impl Context {
                 n => format!("this machine has {n} GPU(s), numbered from 0"),
             }));
         }
-        if let Some(why) = KERNELS_MISSING {
-            return Err(missing(why.to_string()));
-        }
+        let images = images().map_err(missing)?;
         let device = device::get(wanted).map_err(|e| failed("cuDeviceGet", e))?;
         // SAFETY: the device is the one that the driver just gave. The driver releases it when the process ends.
         let context = unsafe { primary_ctx::retain(device) }
@@ -123,19 +151,40 @@ impl Context {
             ordinal,
             device,
             context: Handle(context),
-            loaded: Mutex::default(),
+            has_pools: has_pools(device),
+            images,
+            modules: Mutex::default(),
+            functions: KERNELS.iter().map(|_| OnceLock::new()).collect(),
+            dead: OnceLock::new(),
             kept: Mutex::new(None),
             timeout: Timeout::default(),
         };
         opened.enter()?;
-        opened.keep_freed_memory()?;
+        if opened.has_pools {
+            opened.keep_freed_memory()?;
+        }
         Ok(opened)
     }
 
-    /// Makes this the context of the calling thread; before every call of the driver.
+    /// Makes this the context of the calling thread; before every call of the driver. A dead context answers its first error.
     pub(super) fn enter(&self) -> Result<(), Error> {
+        if let Some(first) = self.dead.get() {
+            return Err(first.clone());
+        }
         // SAFETY: the context is retained for as long as the process runs.
-        unsafe { ctx::set_current(self.context.0) }.map_err(|e| failed("cuCtxSetCurrent", e))
+        unsafe { ctx::set_current(self.context.0) }.map_err(|e| self.failed("cuCtxSetCurrent", e))
+    }
+
+    /// The error of a call of the driver.
+    ///
+    /// A fault of a kernel ends the context: the driver answers it to every later call, whatever that asks. So the first such
+    /// error is kept, and all later calls answer it, with the call that met it.
+    pub(super) fn failed(&self, call: &str, error: DriverError) -> Error {
+        let answer = failed(call, error);
+        match ends_context(error.0) {
+            true => self.dead.get_or_init(|| answer).clone(),
+            false => answer,
+        }
     }
 
     /// Lets the memory pool keep what is freed: by default it goes back to the system at every wait.
@@ -145,19 +194,19 @@ impl Context {
         let pool = self.pool()?;
         // SAFETY: the pool is valid, and this attribute's value is a 64-bit integer.
         unsafe { mem_pool::set_attribute(pool, attribute, (&raw mut threshold).cast()) }
-            .map_err(|e| failed("cuMemPoolSetAttribute", e))
+            .map_err(|e| self.failed("cuMemPoolSetAttribute", e))
     }
 
     /// Gives what the pool keeps back to the system, once no work uses it any more.
     pub(super) fn trim_pool(&self) -> Result<(), Error> {
         // SAFETY: the pool is valid.
-        unsafe { mem_pool::trim_to(self.pool()?, 0) }.map_err(|e| failed("cuMemPoolTrimTo", e))
+        unsafe { mem_pool::trim_to(self.pool()?, 0) }.map_err(|e| self.failed("cuMemPoolTrimTo", e))
     }
 
     fn pool(&self) -> Result<sys::CUmemoryPool, Error> {
         // SAFETY: the device is valid.
         unsafe { device::get_default_mem_pool(self.device) }
-            .map_err(|e| failed("cuDeviceGetDefaultMemPool", e))
+            .map_err(|e| self.failed("cuDeviceGetDefaultMemPool", e))
     }
 
     /// Keeps the error of a call that gives something back, for the next [`Context::take_kept`].
@@ -179,25 +228,45 @@ impl Context {
         kernel: &'static Kernel,
         shared_bytes: u32,
     ) -> Result<sys::CUfunction, Error> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let Loaded { modules, functions } = &mut *loaded;
-        if !functions.contains_key(kernel.name) {
-            if !modules.contains_key(kernel.file) {
-                modules.insert(kernel.file, Handle(load_module(kernel.file)?));
-            }
-            let handle = load_function(modules[kernel.file].0, kernel)?;
-            let function = Function {
-                handle: Handle(handle),
-                shared_bytes: shared_limit(handle)?,
-            };
-            functions.insert(kernel.name, function);
-        }
-        let function = functions.get_mut(kernel.name).expect("inserted above");
-        if shared_bytes > function.shared_bytes {
-            allow_shared(function.handle.0, kernel, shared_bytes)?;
-            function.shared_bytes = shared_bytes;
+        let function = match self.functions[kernel.index].get() {
+            Some(function) => function,
+            None => self.load(kernel)?,
+        };
+        if shared_bytes > function.shared_bytes.load(Ordering::Relaxed) {
+            self.allow_shared(function, kernel, shared_bytes)?;
         }
         Ok(function.handle.0)
+    }
+
+    /// Loads the kernel and, before the first of its file, the file's module; once, whoever asks.
+    fn load(&self, kernel: &'static Kernel) -> Result<&Function, Error> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = &self.functions[kernel.index];
+        if let Some(function) = slot.get() {
+            return Ok(function); // another thread was first
+        }
+        let module = match modules.get(kernel.file) {
+            Some(module) => module.0,
+            None => {
+                let module = self.load_module(kernel.file)?;
+                modules.insert(kernel.file, Handle(module));
+                module
+            }
+        };
+        let handle = self.load_function(module, kernel)?;
+        let shared_bytes = AtomicU32::new(self.shared_limit(handle)?);
+        let handle = Handle(handle);
+        Ok(slot.get_or_init(|| Function {
+            handle,
+            shared_bytes,
+        }))
+    }
+
+    /// Loads every kernel.
+    pub(super) fn load_all(&self) -> Result<(), Error> {
+        KERNELS
+            .iter()
+            .try_for_each(|kernel| self.function(kernel, 0).map(drop))
     }
 
     fn attribute(&self, attribute: sys::CUdevice_attribute) -> i32 {
@@ -224,32 +293,84 @@ impl Context {
             dotted(version)
         )
     }
-}
 
-fn load_module(file: &'static str) -> Result<sys::CUmodule, Error> {
-    let call = format!("loading the kernels of `{file}.cu`");
-    let Some((_, image)) = MODULES.iter().find(|(stem, _)| *stem == file) else {
-        return Err(Error::driver(call, "they are not part of this build"));
-    };
-    // SAFETY: the image is a whole fat binary as nvcc wrote it, kept in this program.
-    unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(|e| {
-        let why = failed(&call, e).to_string();
-        let hint = match e.0 {
-            sys::CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => ": this GPU is older than sm_80",
-            _ => "",
+    fn load_module(&self, file: &'static str) -> Result<sys::CUmodule, Error> {
+        let call = format!("loading the kernels of `{file}.cu`");
+        let Some((_, image)) = self.images.iter().find(|(stem, _)| *stem == file) else {
+            return Err(Error::driver(call, "they are not part of this build"));
         };
-        Error::driver(why, hint)
-    })
+        // SAFETY: the image is a whole fat binary as nvcc wrote it, kept in this program.
+        unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(|e| {
+            let why = self.failed(&call, e).to_string();
+            let hint = match e.0 {
+                sys::CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => ": this GPU is older than sm_80",
+                _ => "",
+            };
+            Error::driver(why, hint)
+        })
+    }
+
+    fn load_function(
+        &self,
+        module: sys::CUmodule,
+        kernel: &'static Kernel,
+    ) -> Result<sys::CUfunction, Error> {
+        let call = format!("loading the kernel `{}`", kernel.name);
+        let name = CString::new(kernel.name).map_err(|e| Error::driver(&call, e))?;
+        // SAFETY: the module is loaded and never unloaded.
+        let found =
+            unsafe { module::get_function(module, name) }.map_err(|e| self.failed(&call, e))?;
+        check_parameters(found, kernel)?;
+        Ok(found)
+    }
+
+    /// Dynamic shared memory that the kernel may have without asking for more: 48 KiB less its static part.
+    fn shared_limit(&self, handle: sys::CUfunction) -> Result<u32, Error> {
+        // SAFETY: the function is loaded.
+        let bytes = unsafe { function::get_function_attribute(handle, SHARED_BYTES) }
+            .map_err(|e| self.failed("cuFuncGetAttribute", e))?;
+        Ok(bytes.try_into().unwrap_or(0))
+    }
+
+    fn allow_shared(&self, function: &Function, kernel: &Kernel, bytes: u32) -> Result<(), Error> {
+        // One at a time, so that the limit that is kept is the one that is set.
+        let _modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= function.shared_bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: the function is loaded; the driver checks the size.
+        unsafe { function::set_function_attribute(function.handle.0, SHARED_BYTES, wanted) }
+            .map_err(|e| {
+                let call = format!("{bytes} B of shared memory for `{}`", kernel.name);
+                self.failed(&call, e)
+            })?;
+        function.shared_bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
-fn load_function(module: sys::CUmodule, kernel: &'static Kernel) -> Result<sys::CUfunction, Error> {
-    let call = format!("loading the kernel `{}`", kernel.name);
-    let name = CString::new(kernel.name).map_err(|e| Error::driver(&call, e))?;
-    // SAFETY: the module is loaded and never unloaded.
-    let found = unsafe { module::get_function(module, name) }.map_err(|e| failed(&call, e))?;
-    check_parameters(found, kernel)?;
-    Ok(found)
+const SHARED_BYTES: sys::CUfunction_attribute =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+
+/// Whether the device allocates in the order of a stream; virtual GPUs and some sandboxes do not.
+fn has_pools(device: sys::CUdevice) -> bool {
+    let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
+    // SAFETY: the device is valid.
+    unsafe { device::get_attribute(device, attribute) }.is_ok_and(|supported| supported != 0)
 }
+
+/// The fat binaries of this build, or why there are none.
+#[cfg(not(test))]
+fn images() -> Result<Images, String> {
+    match KERNELS_MISSING {
+        Some(why) => Err(why.to_string()),
+        None => Ok(MODULES),
+    }
+}
+
+#[cfg(test)]
+use super::tests::images;
 
 /// The loaded kernel has as many parameters as the table says, each as wide.
 fn check_parameters(function: sys::CUfunction, kernel: &'static Kernel) -> Result<(), Error> {
@@ -271,23 +392,4 @@ fn check_parameters(function: sys::CUfunction, kernel: &'static Kernel) -> Resul
         }
     }
     Ok(())
-}
-
-/// Dynamic shared memory that the kernel may have without asking for more: 48 KiB less its static part.
-fn shared_limit(handle: sys::CUfunction) -> Result<u32, Error> {
-    let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    // SAFETY: the function is loaded.
-    let bytes = unsafe { function::get_function_attribute(handle, attribute) }
-        .map_err(|e| failed("cuFuncGetAttribute", e))?;
-    Ok(bytes.try_into().unwrap_or(0))
-}
-
-fn allow_shared(handle: sys::CUfunction, kernel: &Kernel, bytes: u32) -> Result<(), Error> {
-    let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // SAFETY: the function is loaded; the driver checks the size.
-    unsafe { function::set_function_attribute(handle, attribute, wanted) }.map_err(|e| {
-        let call = format!("{bytes} B of shared memory for `{}`", kernel.name);
-        failed(&call, e)
-    })
 }

@@ -1,12 +1,16 @@
 //! The driver of NVIDIA GPUs: streams, memory and launches through the CUDA driver's C interface, opened at run time.
 //!
 //! Nothing of CUDA is linked. [`context`] finds the driver in the order in which nothing can panic (library, start,
-//! version, count) and loads kernels; [`blas`] is cuBLAS where it is installed.
+//! version, count) and loads kernels; [`staging`] copies to and from the host; [`blas`] is cuBLAS where it is installed.
 
 mod blas;
 mod context;
+mod staging;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -15,7 +19,9 @@ use cudarc::driver::result::{event, graph, stream};
 use cudarc::driver::{result, sys};
 
 use self::blas::Blas;
-use self::context::{Context, failed};
+use self::context::Context;
+use self::staging::Ring;
+use super::arg::MAX_ARGS;
 use super::kernels::Kernel;
 use super::{Driver, Launch};
 use crate::{DeviceKind, Error, ErrorKind, MatMul, Timer};
@@ -35,6 +41,12 @@ pub(crate) struct Cuda {
     recording: Handle<sys::CUstream_st>,
     /// The thread whose launches are being recorded.
     recorder: Mutex<Option<ThreadId>>,
+    /// Whether there is one: launches ask this first, and lock nothing.
+    is_recording: AtomicBool,
+    /// Pinned memory that copies to and from the host go through, from the first on.
+    ring: Mutex<Option<Ring>>,
+    /// Without pools: memory that work in the stream may still use, given back after the next wait for the stream.
+    released: Mutex<Vec<u64>>,
     blas: Mutex<Option<Result<Blas, Error>>>,
 }
 
@@ -64,7 +76,9 @@ impl Cuda {
         context.enter()?;
         let create = || {
             let stream = stream::create(stream::StreamKind::NonBlocking);
-            stream.map(Handle).map_err(|e| failed("cuStreamCreate", e))
+            stream
+                .map(Handle)
+                .map_err(|e| context.failed("cuStreamCreate", e))
         };
         let stream = create()?;
         let recording = create().inspect_err(|_| destroy_stream(&context, &stream))?;
@@ -73,12 +87,50 @@ impl Cuda {
             stream,
             recording,
             recorder: Mutex::new(None),
+            is_recording: AtomicBool::new(false),
+            ring: Mutex::new(None),
+            released: Mutex::default(),
             blas: Mutex::new(None),
         })
     }
 
     fn recorder(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the calling thread's launches are being recorded.
+    fn is_recorder(&self) -> bool {
+        self.is_recording.load(Ordering::Acquire)
+            && *self.recorder() == Some(thread::current().id())
+    }
+
+    fn released(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a wait for the stream, then gives back what was released before it.
+    fn wait_and_give_back(&self, wait: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let released = std::mem::take(&mut *self.released());
+        if let Err(error) = wait() {
+            self.released().extend(released);
+            return Err(error);
+        }
+        for address in released {
+            // SAFETY: the address is one of `allocate`, released once, and the work that used it is done.
+            unsafe { result::free_sync(address) }
+                .map_err(|e| self.context.failed("cuMemFree", e))?;
+        }
+        self.context.take_kept()
+    }
+
+    /// Memory of the pool, or of the device where it has none.
+    fn try_allocate(&self, bytes: usize) -> Result<u64, result::DriverError> {
+        match self.context.has_pools {
+            // SAFETY: the stream is this driver's own and alive.
+            true => unsafe { result::malloc_async(self.stream.0, bytes) },
+            // SAFETY: plain device memory; `free` gives it back.
+            false => unsafe { result::malloc_sync(bytes) },
+        }
     }
 
     /// Asks until `done` says that it is, or the deadline passes.
@@ -92,7 +144,7 @@ impl Cuda {
             match done() {
                 Ok(()) => return Ok(()),
                 Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {}
-                Err(e) => return Err(failed(call, e)),
+                Err(e) => return Err(self.context.failed(call, e)),
             }
             let waited = timer.elapsed();
             self.context.timeout.check(waited, self.kind())?;
@@ -128,15 +180,14 @@ impl Driver for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
         self.context.enter()?;
-        // SAFETY: the stream is this driver's own and alive (also below).
-        let first = unsafe { result::malloc_async(self.stream.0, bytes) };
-        let address = match first {
+        let address = match self.try_allocate(bytes) {
             Err(e) if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 // The pool may keep it in pieces of other sizes: once more, after giving those back.
                 self.synchronize()?;
-                self.context.trim_pool()?;
-                // SAFETY: as above.
-                unsafe { result::malloc_async(self.stream.0, bytes) }
+                if self.context.has_pools {
+                    self.context.trim_pool()?;
+                }
+                self.try_allocate(bytes)
             }
             other => other,
         };
@@ -147,15 +198,19 @@ impl Driver for Cuda {
                 free: result::mem_get_info().map_or(0, |(free, _)| free as u64),
             }
             .into(),
-            _ => failed("cuMemAllocAsync", e),
+            _ => self.context.failed("allocation of device memory", e),
         })
     }
 
     fn free(&self, address: u64) {
+        if !self.context.has_pools {
+            self.released().push(address);
+            return;
+        }
         let freed = self.context.enter().and_then(|()| {
             // SAFETY: the address is one of `allocate` on this stream, given back once (by the drop of its owner).
             unsafe { result::free_async(address, self.stream.0) }
-                .map_err(|e| failed("cuMemFreeAsync", e))
+                .map_err(|e| self.context.failed("cuMemFreeAsync", e))
         });
         self.context.keep(freed);
     }
@@ -164,37 +219,26 @@ impl Driver for Cuda {
         self.context.enter()?;
         // SAFETY: the caller's promise; the stream is alive.
         unsafe { result::memset_d8_async(address, 0, bytes, self.stream.0) }
-            .map_err(|e| failed("cuMemsetD8Async", e))
+            .map_err(|e| self.context.failed("cuMemsetD8Async", e))
     }
 
     unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
         self.context.enter()?;
-        // SAFETY: the caller's promise; the stream is alive.
-        unsafe { result::memcpy_htod_async(target, source, self.stream.0) }
-            .map_err(|e| failed("cuMemcpyHtoDAsync", e))?;
-        // The driver has copied pageable memory to its own when the call returns; memory that somebody has pinned it reads
-        // later, so that has to be waited for.
-        match is_pinned(source) {
-            true => self.synchronize(),
-            false => Ok(()),
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.upload_staged(source, target) }
     }
 
     unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
         self.context.enter()?;
-        // Before the copy, since a copy to pageable memory waits without a deadline.
-        self.synchronize()?;
-        // SAFETY: the caller's promise; the stream is alive, and the wait below ends the borrow of the target.
-        unsafe { result::memcpy_dtoh_async(target, source, self.stream.0) }
-            .map_err(|e| failed("cuMemcpyDtoHAsync", e))?;
-        self.synchronize()
+        // SAFETY: the caller's promise.
+        self.wait_and_give_back(|| unsafe { self.download_staged(source, target) })
     }
 
     unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error> {
         self.context.enter()?;
         // SAFETY: the caller's promise; the stream is alive.
         unsafe { result::memcpy_dtod_async(target, source, bytes, self.stream.0) }
-            .map_err(|e| failed("cuMemcpyDtoDAsync", e))
+            .map_err(|e| self.context.failed("cuMemcpyDtoDAsync", e))
     }
 
     unsafe fn launch(
@@ -206,12 +250,12 @@ impl Driver for Cuda {
         self.context.enter()?;
         let function = self.context.function(kernel, shape.shared_bytes)?;
         // The driver reads as many bytes of each value as its parameter has, from the low end.
-        let mut pointers: Vec<*mut c_void> = values
-            .iter_mut()
-            .map(|value| std::ptr::from_mut(value).cast())
-            .collect();
+        let mut pointers = [std::ptr::null_mut::<c_void>(); MAX_ARGS];
+        for (pointer, value) in pointers.iter_mut().zip(values) {
+            *pointer = std::ptr::from_mut(value).cast();
+        }
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        let stream = match *self.recorder() == Some(thread::current().id()) {
+        let stream = match self.is_recorder() {
             true => self.recording.0,
             false => self.stream.0,
         };
@@ -226,12 +270,20 @@ impl Driver for Cuda {
                 &mut pointers,
             )
         }
-        .map_err(|e| failed(&format!("launch of `{}`", kernel.name), e))
+        .map_err(|e| {
+            let call = format!("launch of `{}`", kernel.name);
+            self.context.failed(&call, e)
+        })
     }
 
     fn prepare(&self, kernel: &'static Kernel) -> Result<(), Error> {
         self.context.enter()?;
         self.context.function(kernel, 0).map(drop)
+    }
+
+    fn prepare_all(&self) -> Result<(), Error> {
+        self.context.enter()?;
+        self.context.load_all()
     }
 
     unsafe fn matmul(&self, shape: MatMul, addresses: [u64; 3]) -> Option<Result<(), Error>> {
@@ -252,11 +304,12 @@ impl Driver for Cuda {
 
     fn synchronize(&self) -> Result<(), Error> {
         self.context.enter()?;
-        self.wait_until("cuStreamQuery", || {
-            // SAFETY: the stream is alive.
-            unsafe { sys::cuStreamQuery(self.stream.0) }.result()
-        })?;
-        self.context.take_kept()
+        self.wait_and_give_back(|| {
+            self.wait_until("cuStreamQuery", || {
+                // SAFETY: the stream is alive.
+                unsafe { sys::cuStreamQuery(self.stream.0) }.result()
+            })
+        })
     }
 
     fn set_timeout(&self, timeout: Duration) {
@@ -275,12 +328,12 @@ impl Driver for Cuda {
     fn record(&self) -> Result<u64, Error> {
         self.context.enter()?;
         let created = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
-            .map_err(|e| failed("cuEventCreate", e))?;
+            .map_err(|e| self.context.failed("cuEventCreate", e))?;
         // SAFETY: the event was made above, the stream is alive.
         let recorded = unsafe { event::record(created, self.stream.0) };
         if let Err(e) = recorded {
             self.destroy_event(created as u64);
-            return Err(failed("cuEventRecord", e));
+            return Err(self.context.failed("cuEventRecord", e));
         }
         Ok(created as u64)
     }
@@ -290,7 +343,7 @@ impl Driver for Cuda {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: the event is one of `record` and not destroyed; the stream is alive.
         unsafe { stream::wait_event(self.stream.0, event as sys::CUevent, flags) }
-            .map_err(|e| failed("cuStreamWaitEvent", e))
+            .map_err(|e| self.context.failed("cuStreamWaitEvent", e))
     }
 
     fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error> {
@@ -303,7 +356,7 @@ impl Driver for Cuda {
         // SAFETY: as above, and both have happened.
         let ms = unsafe { event::elapsed(events[0], events[1]) };
         ms.map(f64::from)
-            .map_err(|e| failed("cuEventElapsedTime", e))
+            .map_err(|e| self.context.failed("cuEventElapsedTime", e))
     }
 
     fn has_happened(&self, event: u64) -> Result<bool, Error> {
@@ -312,7 +365,7 @@ impl Driver for Cuda {
         match unsafe { event::query(event as sys::CUevent) } {
             Ok(()) => Ok(true),
             Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            Err(e) => Err(failed("cuEventQuery", e)),
+            Err(e) => Err(self.context.failed("cuEventQuery", e)),
         }
     }
 
@@ -328,7 +381,7 @@ impl Driver for Cuda {
         let destroyed = self.context.enter().and_then(|()| {
             // SAFETY: the event is one of `record`, destroyed once (by the drop of its owner).
             unsafe { event::destroy(event as sys::CUevent) }
-                .map_err(|e| failed("cuEventDestroy", e))
+                .map_err(|e| self.context.failed("cuEventDestroy", e))
         });
         self.context.keep(destroyed);
     }
@@ -345,17 +398,19 @@ impl Driver for Cuda {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive and not the legacy one.
         unsafe { stream::begin_capture(self.recording.0, mode) }
-            .map_err(|e| failed("cuStreamBeginCapture", e))?;
+            .map_err(|e| self.context.failed("cuStreamBeginCapture", e))?;
         *recorder = Some(thread::current().id());
+        self.is_recording.store(true, Ordering::Release);
         Ok(())
     }
 
     fn end_capture(&self) -> Result<u64, Error> {
         self.context.enter()?;
         *self.recorder() = None;
+        self.is_recording.store(false, Ordering::Release);
         // SAFETY: the stream is alive and in a capture.
         let captured = unsafe { stream::end_capture(self.recording.0) }
-            .map_err(|e| failed("cuStreamEndCapture", e))?;
+            .map_err(|e| self.context.failed("cuStreamEndCapture", e))?;
         if captured.is_null() {
             return Err(Error::driver(
                 "cuStreamEndCapture",
@@ -367,8 +422,8 @@ impl Driver for Cuda {
             let made = graph::instantiate(captured, sys::CUgraphInstantiate_flags(0));
             (made, graph::destroy(captured))
         };
-        let made = made.map_err(|e| failed("cuGraphInstantiate", e))?;
-        destroyed.map_err(|e| failed("cuGraphDestroy", e))?;
+        let made = made.map_err(|e| self.context.failed("cuGraphInstantiate", e))?;
+        destroyed.map_err(|e| self.context.failed("cuGraphDestroy", e))?;
         Ok(made as u64)
     }
 
@@ -376,14 +431,14 @@ impl Driver for Cuda {
         self.context.enter()?;
         // SAFETY: the graph is one of `end_capture`, not destroyed; the memory is the caller's promise.
         unsafe { graph::launch(graph as sys::CUgraphExec, self.stream.0) }
-            .map_err(|e| failed("cuGraphLaunch", e))
+            .map_err(|e| self.context.failed("cuGraphLaunch", e))
     }
 
     fn destroy_graph(&self, graph: u64) {
         let destroyed = self.context.enter().and_then(|()| {
             // SAFETY: the graph is one of `end_capture`, destroyed once (by the drop of its owner).
             unsafe { graph::exec_destroy(graph as sys::CUgraphExec) }
-                .map_err(|e| failed("cuGraphExecDestroy", e))
+                .map_err(|e| self.context.failed("cuGraphExecDestroy", e))
         });
         self.context.keep(destroyed);
     }
@@ -392,6 +447,15 @@ impl Driver for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         *self.blas.get_mut().unwrap_or_else(PoisonError::into_inner) = None; // before its stream
+        let ring = std::mem::take(self.ring.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if ring.is_some() || !self.released().is_empty() {
+            // Memory that work may still use is not given back: where the wait fails, it stays with the process.
+            let waited = self.synchronize();
+            match (waited, ring) {
+                (Ok(()), Some(ring)) => self.context.keep(ring.destroy(self)),
+                (waited, _) => self.context.keep(waited),
+            }
+        }
         destroy_stream(&self.context, &self.recording);
         destroy_stream(&self.context, &self.stream);
     }
@@ -400,17 +464,7 @@ impl Drop for Cuda {
 fn destroy_stream(context: &Context, stream: &Handle<sys::CUstream_st>) {
     let destroyed = context.enter().and_then(|()| {
         // SAFETY: both callers own the stream and call this once; the driver finishes its work first.
-        unsafe { stream::destroy(stream.0) }.map_err(|e| failed("cuStreamDestroy", e))
+        unsafe { stream::destroy(stream.0) }.map_err(|e| context.failed("cuStreamDestroy", e))
     });
     context.keep(destroyed);
-}
-
-/// Whether the driver knows this host memory, so that it copies from it later than the call returns.
-fn is_pinned(source: &[u8]) -> bool {
-    let mut kind = 0u32;
-    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    let address = source.as_ptr() as sys::CUdeviceptr;
-    // SAFETY: the answer is a 32-bit integer; the address is only looked up.
-    let known = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, address) };
-    known.result().is_ok()
 }

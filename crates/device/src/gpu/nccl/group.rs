@@ -21,12 +21,8 @@ use super::Member;
 use super::call::Call;
 use super::library::{Config, Functions, Library, RawComm, UniqueId};
 use super::wait::{Probe, Stop, Wait};
-use crate::gpu::{Gpu, Mark, kernels};
+use crate::gpu::{Gpu, Mark};
 use crate::{Error, ErrorKind};
-
-/// The kernels that operations launch. They are loaded before there is a communicator, since loading may wait for what runs
-/// on the GPU: a rank with which it is shared, which waits for this one.
-const KERNELS: [&str; 4] = ["peer_sum", "exact_exponents", "exact_fixed", "exact_round"];
 
 /// How long an abort may take before this rank goes on without it.
 const ABORT_WAIT: Duration = Duration::from_secs(5);
@@ -102,9 +98,7 @@ impl Group {
             let why = format!("rank {rank} of {size}: ranks count from 0");
             return Err(Error::invalid("join", why));
         }
-        for kernel in KERNELS {
-            gpu.driver.prepare(kernels::find(kernel)?)?;
-        }
+        gpu.driver.prepare_all()?;
         gpu.driver.make_current()?;
         let functions = library.functions();
         let (mut comm, mut config) = (std::ptr::null_mut(), Config::non_blocking());

@@ -2,7 +2,7 @@
 
 use super::draws::{Purpose, philox};
 use super::host::{HostSamples, coefficient, dot_of, loss_of};
-use super::{EdgeOrder, Element, OP, Samples, Tables, Trainer};
+use super::{EdgeOrder, Element, FallingRate, OP, Samples, Tables, Trainer};
 use shardgraph_device::{Arg, Buffer, Error, Launch};
 
 /// What the first pass over a batch leaves behind, on the host but for the coefficients.
@@ -141,7 +141,7 @@ impl Trainer {
         let n_places = count * (self.settings.n_negatives as usize + 1);
         let (mut losses, mut factors) = (self.device.zeros(count)?, self.device.zeros(n_places)?);
         let (mut sources, mut targets) = (self.device.zeros(count)?, self.device.zeros(n_places)?);
-        let mut args = self.job(samples, rate, context.len());
+        let mut args = self.job(samples, FallingRate::constant(rate), context.len());
         args.extend([Arg::u32(1), Arg::write(&mut losses)]);
         args.extend([Arg::read(vertex), Arg::read(context)]);
         args.extend([

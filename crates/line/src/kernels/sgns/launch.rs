@@ -1,6 +1,6 @@
 //! Which kernel a step launches, and how.
 
-use super::{EdgeOrder, Element, Samples, Tables, Trainer};
+use super::{EdgeOrder, Element, FallingRate, Samples, Tables, Trainer};
 use shardgraph_device::{Arg, Buffer, Error, Launch};
 
 /// Threads of a block: what the kernels declare.
@@ -15,7 +15,7 @@ impl Trainer {
     pub(super) fn job<'a>(
         &self,
         samples: &Samples<'a>,
-        rate: f32,
+        rate: FallingRate,
         n_context: usize,
     ) -> Vec<Arg<'a>> {
         let settings = self.settings;
@@ -41,7 +41,8 @@ impl Trainer {
             Arg::u64(samples.first),
             Arg::u64(first_edge),
             Arg::u64(samples.count),
-            Arg::f32(rate),
+            Arg::f32(rate.first),
+            Arg::f32(rate.slope),
         ]
     }
 
@@ -57,7 +58,7 @@ impl Trainer {
     pub(super) fn launch<T: Element>(
         &mut self,
         samples: &Samples<'_>,
-        rate: f32,
+        rate: FallingRate,
         tables: Tables<'_, T>,
         losses: Option<&mut Buffer>,
     ) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 mod adagrad;
 mod devices;
 mod draws;
+mod orders;
 mod updates;
 
 use super::{AliasTable, EdgeList, EdgeOrder, Mode, Samples, Settings, Tables, Trainer};
