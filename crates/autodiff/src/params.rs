@@ -217,15 +217,10 @@ impl Params {
             // The trained ones come first.
             let (trained, frozen) = buffers.split_at_mut(to);
             let (from, to) = (&trained[from], unshared(&mut frozen[0]));
-            if tau == 1.0 {
-                device.copy(from, to)?;
-                continue;
+            match tau {
+                1.0 => device.copy(from, to)?,
+                tau => blend_buffers(device, from, to, tau)?,
             }
-            let (mut step, mut sum) = (device.allocate(to.len())?, device.allocate(to.len())?);
-            ops::binary(device, Binary::Sub, from, to, &mut sum)?;
-            ops::scale(device, tau, &sum, &mut step)?;
-            ops::binary(device, Binary::Add, to, &step, &mut sum)?;
-            device.copy(&sum, to)?;
         }
         Ok(())
     }
@@ -346,6 +341,15 @@ impl Params {
         }
         Ok(flat)
     }
+}
+
+/// `to += tau * (from - to)`.
+fn blend_buffers(device: &Device, from: &Buffer, to: &mut Buffer, tau: f32) -> Result<(), Error> {
+    let (mut step, mut sum) = (device.allocate(to.len())?, device.allocate(to.len())?);
+    ops::binary(device, Binary::Sub, from, to, &mut sum)?;
+    ops::scale(device, tau, &sum, &mut step)?;
+    ops::binary(device, Binary::Add, to, &step, &mut sum)?;
+    Ok(device.copy(&sum, to)?)
 }
 
 /// A buffer of [`Mirror::buffers_mut`].

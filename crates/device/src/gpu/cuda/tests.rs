@@ -144,7 +144,7 @@ fn copies_go_through_the_ring() {
     with_driver("copies_go_through_the_ring", |driver| {
         let device = cuda();
         let large: Vec<u8> = (0..SLOT_BYTES * 5 / 2 + 3)
-            .map(|i| (i * i >> 7) as u8)
+            .map(|i| ((i * i) >> 7) as u8)
             .collect();
         let small: Vec<Vec<u32>> = (0..3000).map(|i| vec![i; 700]).collect();
         let mut buffers = Vec::new();

@@ -69,7 +69,9 @@ mod tests {
             let order = Permutation::new(n, key);
             (0..n).map(|i| order.of(i)).collect()
         };
-        let orders: Vec<Vec<u32>> = (0..8).map(|key| of(key * 0x9E37_79B9_7F4A_7C15)).collect();
+        let orders: Vec<Vec<u32>> = (0..8)
+            .map(|key: u64| of(key.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+            .collect();
         let mut places = 0.0;
         for (k, order) in orders.iter().enumerate() {
             let n_fixed = order
