@@ -2,6 +2,7 @@
 
 mod host;
 mod microkernel;
+mod sparse_rows;
 
 use shardgraph_device::{Arg, Buffer, Device, Error, Launch, MatMul, checks};
 
@@ -31,8 +32,10 @@ pub(crate) fn tile(cols: usize) -> (usize, usize) {
 /// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
 /// # Complexity
 /// `2 * rows * inner * cols` FLOP.
+/// On the host, a left factor that is mostly zeros costs what its other elements do.
 /// # Determinism
-/// Repeatable for equal dimensions; the order of the inner sum may change with them.
+/// Repeatable for equal dimensions; the order of the inner sum may change with them, and on the host beyond 512 terms with
+/// the share of zeros.
 pub fn matmul(
     device: &Device,
     shape: MatMul,

@@ -56,6 +56,38 @@ pub struct KeyedRng {
     spare_normal: Option<u64>,
 }
 
+/// The streams of one (seed, purpose): of many indices, the part of the key that they share is mixed once.
+///
+/// ```
+/// use shardgraph_random::{KeyedRng, KeyedStreams};
+/// let games = KeyedStreams::new(7, "games");
+/// assert_eq!(games.stream(3), KeyedRng::new(7, "games", 3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyedStreams {
+    key: u64,
+}
+
+impl KeyedStreams {
+    /// The streams of (seed, purpose).
+    #[must_use]
+    pub fn new(seed: u64, purpose: &str) -> KeyedStreams {
+        let mut key = mix(seed);
+        for &byte in purpose.as_bytes() {
+            key = mix(key ^ u64::from(byte));
+        }
+        // The length separates ("a", ...) from ("a\0", ...) and the like.
+        let key = mix(key ^ purpose.len() as u64);
+        KeyedStreams { key }
+    }
+
+    /// Generator for the key (seed, purpose, index).
+    #[must_use]
+    pub fn stream(self, index: u64) -> KeyedRng {
+        KeyedRng::from_key(mix(self.key ^ mix(index)))
+    }
+}
+
 impl KeyedRng {
     /// Generator for the key (seed, purpose, index).
     ///
@@ -63,13 +95,7 @@ impl KeyedRng {
     /// For a fixed seed and purpose, different indices never share a state: the key is mixed by bijections of the index.
     #[must_use]
     pub fn new(seed: u64, purpose: &str, index: u64) -> KeyedRng {
-        let mut key = mix(seed);
-        for &byte in purpose.as_bytes() {
-            key = mix(key ^ u64::from(byte));
-        }
-        // The length separates ("a", ...) from ("a\0", ...) and the like.
-        key = mix(key ^ purpose.len() as u64);
-        KeyedRng::from_key(mix(key ^ mix(index)))
+        KeyedStreams::new(seed, purpose).stream(index)
     }
 
     /// Generator for a key that the caller made with [`mix`].

@@ -4,12 +4,15 @@ use gemm_common::Parallelism;
 use shardgraph_device::MatMul;
 
 use super::microkernel::{Epilogue, Strips};
+use super::sparse_rows::SparseRows;
 use crate::functions::relu_of;
 use crate::simd::arch;
 
 /// `out = op(a) * op(b)`; an empty inner dimension gives zeros.
 pub(crate) fn product_on_host(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
-    if Strips::takes(shape) {
+    if SparseRows::takes(shape, a, b) {
+        sparse(shape, a, b, out);
+    } else if Strips::takes(shape) {
         strips(shape, a, b, Epilogue::Nothing, out);
     } else {
         large_product(shape, a, b, out);
@@ -25,6 +28,10 @@ pub(super) fn linear_on_host(
     relu: bool,
     out: &mut [f32],
 ) {
+    if SparseRows::takes(shape, x, w) {
+        sparse(shape, x, w, out);
+        return add_row(row, relu, out);
+    }
     if !Strips::takes(shape) {
         large_product(shape, x, w, out);
         return add_row(row, relu, out);
@@ -34,6 +41,10 @@ pub(super) fn linear_on_host(
         false => Epilogue::Add(row),
     };
     strips(shape, x, w, epilogue, out);
+}
+
+fn sparse(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
+    arch().dispatch(SparseRows { shape, a, b, out });
 }
 
 fn strips(shape: MatMul, a: &[f32], b: &[f32], epilogue: Epilogue<'_>, out: &mut [f32]) {
@@ -67,7 +78,7 @@ fn add_row(row: &[f32], relu: bool, out: &mut [f32]) {
 }
 
 /// A product whose factors are packed first.
-fn large_product(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
+pub(super) fn large_product(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
     let MatMul {
         rows, inner, cols, ..
     } = shape;
