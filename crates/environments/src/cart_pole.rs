@@ -1,7 +1,7 @@
 //! The cart with a pole on it, to be kept upright by pushes to the left and to the right: the task
 //! on which every agent is tried first.
 
-use shardgraph_random::KeyedRng;
+use shardgraph_random::KeyedStreams;
 
 use crate::environment::{Environment, Step};
 use crate::error::Error;
@@ -75,17 +75,19 @@ pub struct CartPole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) seed: u64,
-    pub(crate) index: u32,
+    streams: KeyedStreams,
+    index: u32,
     /// The number of the next episode.
     pub(crate) episode: u32,
 }
 
 impl Start {
-    pub(crate) fn new(seed: u64, index: u32) -> Start {
+    pub(crate) fn new(seed: u64, index: u32, episode: u32) -> Start {
         Start {
             seed,
+            streams: KeyedStreams::new(seed, "cartpole"),
             index,
-            episode: 0,
+            episode,
         }
     }
 
@@ -93,7 +95,7 @@ impl Start {
     pub(crate) fn next(&mut self) -> Motion {
         let key = u64::from(self.index) << 32 | u64::from(self.episode);
         self.episode = self.episode.wrapping_add(1);
-        let mut stream = KeyedRng::new(self.seed, "cartpole", key);
+        let mut stream = self.streams.stream(key);
         [(); 4].map(|()| stream.uniform_f64() * 0.1 - 0.05)
     }
 }
@@ -107,7 +109,7 @@ impl CartPole {
     /// The first episode of the environment (seed, index).
     pub fn new(seed: u64, index: u32) -> CartPole {
         let mut cart = CartPole {
-            start: Start::new(seed, index),
+            start: Start::new(seed, index, 0),
             motion: [0.0; 4],
             observation: [0.0; 4],
             n_steps: 0,
@@ -155,7 +157,7 @@ impl Environment for CartPole {
     }
 
     fn reset_seeded(&mut self, seed: u64, index: u32) {
-        self.start = Start::new(seed, index);
+        self.start = Start::new(seed, index, 0);
         self.reset();
     }
 

@@ -63,11 +63,7 @@ impl CartPoles {
     }
 
     fn place(&mut self, idx: usize, cart: &Cart) {
-        self.starts[idx] = Start {
-            seed: cart.seed,
-            index: idx as u32,
-            episode: cart.episode,
-        };
+        self.starts[idx] = Start::new(cart.seed, idx as u32, cart.episode);
         self.blocks[idx / LANES].set(idx % LANES, &cart.motion, cart.n_steps);
         self.observations[idx] = observe(&cart.motion);
         self.is_done[idx] = cart.is_done;

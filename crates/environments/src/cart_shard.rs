@@ -1,13 +1,14 @@
-//! Neighbouring carts of a vector: what a thread steps alone.
+//! Neighbouring carts of a vector: what a thread steps alone, in the widest vectors that the processor has.
+
+use pulp::Arch;
 
 use crate::cart_pole::{Motion, STEP_LIMIT, Start, advance, has_fallen, observe};
-use crate::threads::half;
+use crate::threads::Shard;
 use crate::vector::{Autoreset, StepMut};
+use crate::vector_environment::Actions;
 
 /// Environments to a block; the last block may have carts that nobody sees.
 pub(crate) const LANES: usize = 8;
-/// Carts to a shard: whole blocks, with some microseconds of work.
-const SHARD: usize = 128 * LANES;
 
 /// Coordinate by coordinate, then cart by cart.
 #[derive(Clone, Debug, Default)]
@@ -28,28 +29,39 @@ impl Block {
         self.n_steps[lane] = n_steps;
     }
 
+    /// One step of every cart.
     #[inline(always)]
-    fn observations(&self) -> [[f32; 4]; LANES] {
-        let coordinates = self
-            .motions
-            .map(|numbers| numbers.map(|number| number as f32));
-        std::array::from_fn(|lane| coordinates.map(|numbers| numbers[lane]))
-    }
-
-    /// One step of every cart: which fell, and which stand after the last step.
-    #[inline(always)]
-    fn step(&mut self, actions: &[u32; LANES]) -> ([bool; LANES], [bool; LANES]) {
-        let mut fallen = [false; LANES];
+    fn step(&mut self, actions: &[u32; LANES]) -> Ends {
+        let mut ends = Ends::default();
         let [x, x_dot, theta, theta_dot] = &mut self.motions;
         for lane in 0..LANES {
             let motion = [x[lane], x_dot[lane], theta[lane], theta_dot[lane]];
             let motion = advance(&motion, actions[lane]);
             [x[lane], x_dot[lane], theta[lane], theta_dot[lane]] = motion;
-            fallen[lane] = has_fallen(&motion);
+            ends.fallen[lane] = has_fallen(&motion);
         }
         self.n_steps = self.n_steps.map(|n| n.wrapping_add(1));
-        (fallen, self.n_steps.map(|n| n == STEP_LIMIT))
+        for lane in 0..LANES {
+            ends.truncated[lane] = (self.n_steps[lane] == STEP_LIMIT) & !ends.fallen[lane];
+        }
+        ends
     }
+
+    /// The observations of the first carts, side by side.
+    #[inline(always)]
+    fn observe(&self, out: &mut [[f32; 4]]) {
+        let [x, x_dot, theta, theta_dot] = self.motions.map(|numbers| numbers.map(|n| n as f32));
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = [x[lane], x_dot[lane], theta[lane], theta_dot[lane]];
+        }
+    }
+}
+
+/// The carts of a block that fell, and those that still stand after the last step.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    fallen: [bool; LANES],
+    truncated: [bool; LANES],
 }
 
 /// Neighbouring carts, from a block's first on.
@@ -65,41 +77,36 @@ pub(crate) struct CartShard<'a> {
     pub(crate) step: StepMut<'a>,
 }
 
-impl<'a> CartShard<'a> {
-    /// Takes checked actions, a block after the other, by the widest vectors of the machine; no
-    /// width changes a bit.
-    pub(crate) fn advance_all(&mut self, actions: &[u32]) {
-        pulp::Arch::new().dispatch(
+impl Shard for CartShard<'_> {
+    const GROUP: usize = LANES;
+    const LEAST: usize = 1024;
+
+    fn n_environments(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn advance(mut self, actions: Actions<'_>) {
+        let Actions::Discrete(actions) = actions else {
+            unreachable!("pushes are checked before they come here");
+        };
+        // The closure gives away what it has, so that it is inlined where the instructions are known.
+        Arch::new().dispatch(
             #[inline(always)]
-            || {
+            move || {
+                self.step.rewards.fill(1.0);
+                self.step.reset.fill(false);
+                self.has_final.fill(false);
                 for block in 0..self.blocks.len() {
-                    self.step_block(block, actions);
+                    match self.starts.len() - block * LANES {
+                        n if n < LANES => self.step_block(block, n, actions),
+                        _ => self.step_block(block, LANES, actions),
+                    }
                 }
             },
         );
     }
 
-    /// Whether there is work for a second thread.
-    pub(crate) fn has_several_shards(&self) -> bool {
-        self.starts.len() > SHARD
-    }
-
-    /// Takes checked actions, the shards on the threads of the surrounding pool.
-    pub(crate) fn advance_in_shards(mut self, actions: &[u32]) {
-        if !self.has_several_shards() {
-            return self.advance_all(actions);
-        }
-        let n = half(self.starts.len(), SHARD);
-        let (first, second) = actions.split_at(n);
-        let (left, right) = self.split_at(n);
-        rayon::join(
-            || left.advance_in_shards(first),
-            || right.advance_in_shards(second),
-        );
-    }
-
-    /// The first `n` carts, and the others; `n` is a number of whole blocks.
-    fn split_at(self, n: usize) -> (CartShard<'a>, CartShard<'a>) {
+    fn split_at(self, n: usize) -> (Self, Self) {
         let (blocks, later_blocks) = self.blocks.split_at_mut(n / LANES);
         let (starts, later_starts) = self.starts.split_at_mut(n);
         let (observations, later_observations) = self.observations.split_at_mut(n);
@@ -130,7 +137,9 @@ impl<'a> CartShard<'a> {
         };
         (left, right)
     }
+}
 
+impl CartShard<'_> {
     /// Begins the next episode of a cart.
     pub(crate) fn begin(&mut self, idx: usize) {
         let motion = self.starts[idx].next();
@@ -139,28 +148,24 @@ impl<'a> CartShard<'a> {
         self.is_done[idx] = false;
     }
 
+    /// A step of the first `n` carts of a block.
     #[inline(always)]
-    fn step_block(&mut self, block: usize, actions: &[u32]) {
+    fn step_block(&mut self, block: usize, n: usize, actions: &[u32]) {
         let first = block * LANES;
-        let range = first..self.starts.len().min(first + LANES);
-        let n = range.len();
+        let range = first..first + n;
         let mut pushes = [0; LANES];
         for (push, &action) in pushes.iter_mut().zip(&actions[range.clone()]) {
             *push = action & 1; // of a cart that begins an episode it may be anything
         }
-        let (fallen, at_limit) = self.blocks[block].step(&pushes);
-        let truncated: [bool; LANES] = std::array::from_fn(|lane| at_limit[lane] & !fallen[lane]);
-        let observations = self.blocks[block].observations();
-        self.observations[range.clone()].copy_from_slice(&observations[..n]);
-        self.step.terminated[range.clone()].copy_from_slice(&fallen[..n]);
-        self.step.truncated[range.clone()].copy_from_slice(&truncated[..n]);
-        self.step.rewards[range.clone()].fill(1.0);
-        self.step.reset[range.clone()].fill(false);
-        self.has_final[range.clone()].fill(false);
-        let ends = fallen.iter().zip(&truncated).take(n);
-        let has_ends = ends.fold(false, |any, (fell, cut)| any | fell | cut);
-        let was_done = self.is_done[range.clone()].iter();
-        if was_done.fold(has_ends, |any, done| any | done) {
+        let ends = self.blocks[block].step(&pushes);
+        self.blocks[block].observe(&mut self.observations[range.clone()]);
+        self.step.terminated[range.clone()].copy_from_slice(&ends.fallen[..n]);
+        self.step.truncated[range.clone()].copy_from_slice(&ends.truncated[..n]);
+        let mut any_is_done = false;
+        for (lane, is_done) in self.is_done[range.clone()].iter().enumerate() {
+            any_is_done |= ends.fallen[lane] | ends.truncated[lane] | is_done;
+        }
+        if any_is_done {
             range.for_each(|idx| self.end(idx));
         }
     }

@@ -3,12 +3,9 @@
 use shardgraph_random::{KeyedRng, mix};
 
 use crate::functional::{Action, FunctionalEnvironment, Transition};
-use crate::threads::half;
+use crate::threads;
 use crate::vector::{Autoreset, StepMut};
 use crate::vector_environment::Actions;
-
-/// Copies to a shard.
-const SHARD: usize = 64;
 
 /// One environment of a vector.
 #[derive(Clone, Debug)]
@@ -93,33 +90,6 @@ pub(crate) struct Shard<'a, E: FunctionalEnvironment> {
 }
 
 impl<E: FunctionalEnvironment> Shard<'_, E> {
-    /// Takes checked actions one after the other.
-    pub(crate) fn advance_all(&mut self, actions: Actions<'_>) {
-        let width = self.rules.action_width;
-        for idx in 0..self.copies.len() {
-            let row = idx * width..(idx + 1) * width;
-            let action = match actions {
-                Actions::Discrete(numbers) => Action::Discrete(&numbers[row]),
-                Actions::Continuous(elements) => Action::Continuous(&elements[row]),
-            };
-            self.advance(idx, action);
-        }
-    }
-
-    /// Takes checked actions, the shards on the threads of the surrounding pool.
-    pub(crate) fn advance_in_shards(mut self, actions: Actions<'_>) {
-        if self.copies.len() <= SHARD {
-            return self.advance_all(actions);
-        }
-        let n = half(self.copies.len(), SHARD);
-        let (first, second) = actions.split_at(n * self.rules.action_width);
-        let (left, right) = self.split_at(n);
-        rayon::join(
-            || left.advance_in_shards(first),
-            || right.advance_in_shards(second),
-        );
-    }
-
     /// Begins an episode of copy `idx` of the shard.
     pub(crate) fn begin(&mut self, idx: usize, episode: u32) {
         let key = EpisodeKey {
@@ -158,7 +128,7 @@ impl<E: FunctionalEnvironment> Shard<'_, E> {
         }
     }
 
-    fn advance(&mut self, idx: usize, action: Action<'_>) {
+    fn advance_copy(&mut self, idx: usize, action: Action<'_>) {
         self.has_final[idx] = false;
         let copy = &mut self.copies[idx];
         if copy.is_done {
@@ -202,9 +172,27 @@ impl<E: FunctionalEnvironment> Shard<'_, E> {
     }
 }
 
-impl<'a, E: FunctionalEnvironment> Shard<'a, E> {
-    /// The first `n` copies, and the others.
-    fn split_at(self, n: usize) -> (Shard<'a, E>, Shard<'a, E>) {
+impl<E: FunctionalEnvironment> threads::Shard for Shard<'_, E> {
+    const GROUP: usize = 1;
+    const LEAST: usize = 128;
+
+    fn n_environments(&self) -> usize {
+        self.copies.len()
+    }
+
+    fn advance(mut self, actions: Actions<'_>) {
+        let width = self.rules.action_width;
+        for idx in 0..self.copies.len() {
+            let row = idx * width..(idx + 1) * width;
+            let action = match actions {
+                Actions::Discrete(numbers) => Action::Discrete(&numbers[row]),
+                Actions::Continuous(elements) => Action::Continuous(&elements[row]),
+            };
+            self.advance_copy(idx, action);
+        }
+    }
+
+    fn split_at(self, n: usize) -> (Self, Self) {
         let rules = self.rules;
         let (copies, later_copies) = self.copies.split_at_mut(n);
         let (rows, later_rows) = self.rows.split_at(n, rules);

@@ -13,7 +13,7 @@ use crate::vector_environment::{Actions, VectorEnvironment};
 /// Copies of a [`FunctionalEnvironment`] that take their steps together.
 ///
 /// # Complexity
-/// O(N) a step, without an allocation.
+/// O(N) a step, without an allocation but one for each thread beside the caller's.
 ///
 /// # Determinism
 /// Step t of episode e of environment i draws from the stream of (seed, i, e, t).
@@ -340,10 +340,8 @@ impl<E: FunctionalEnvironment> VectorEnvironment for FunctionalVector<E> {
     fn step(&mut self, actions: Actions<'_>) -> Result<&VectorStep, Error> {
         self.check(actions)?;
         let threads = self.threads.clone();
-        self.with_copies(|mut copies| match threads.are_several() {
-            true => threads.run(|| copies.advance_in_shards(actions)),
-            false => copies.advance_all(actions),
-        });
+        let width = self.action_layout.width();
+        self.with_copies(|copies| threads.step(copies, actions, width));
         Ok(&self.step)
     }
 

@@ -5,12 +5,29 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::Error;
+use crate::vector_environment::Actions;
+
+/// Neighbouring environments of a vector with their rows: what a thread steps alone.
+pub(crate) trait Shard: Sized + Send {
+    /// Environments that are stepped together: shards are cut between groups of so many.
+    const GROUP: usize;
+    /// Environments whose step takes about as long as to wake a thread.
+    const LEAST: usize;
+
+    fn n_environments(&self) -> usize;
+
+    /// The first `n` environments, and the others.
+    fn split_at(self, n: usize) -> (Self, Self);
+
+    /// Takes checked actions.
+    fn advance(self, actions: Actions<'_>);
+}
 
 /// Threads that step the shards of a vector of environments; clones share them.
 ///
 /// # Determinism
-/// A shard has a number of environments that does not depend on the threads, and an environment's
-/// step depends on its own state and action alone: all numbers of threads give the same bits.
+/// An environment's step depends on its own state and action alone: all numbers of threads give the
+/// same bits.
 ///
 /// ```
 /// use shardgraph_environments::{Actions, Autoreset, Threads, named_environment};
@@ -22,7 +39,7 @@ use crate::error::Error;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
-    /// `None` for the caller's own thread.
+    /// Threads beside the caller's own; `None` for that alone.
     pool: Option<Arc<ThreadPool>>,
 }
 
@@ -39,7 +56,7 @@ impl Threads {
             0 => Err(refused("at least 1", "0".into())),
             1 => Ok(Threads::default()),
             n => {
-                let built = ThreadPoolBuilder::new().num_threads(n).build();
+                let built = ThreadPoolBuilder::new().num_threads(n - 1).build();
                 let pool = built.map_err(|error| refused("threads", error.to_string()))?;
                 let pool = Some(Arc::new(pool));
                 Ok(Threads { pool })
@@ -47,21 +64,24 @@ impl Threads {
         }
     }
 
-    /// True if there is more than the caller's thread.
-    pub(crate) fn are_several(&self) -> bool {
-        self.pool.is_some()
+    /// Takes checked actions of `width` numbers, the caller's thread a part of them.
+    pub(crate) fn step<S: Shard>(&self, mut shard: S, mut actions: Actions<'_>, width: usize) {
+        let n_parts = match &self.pool {
+            None => 1,
+            Some(pool) => (pool.current_num_threads() + 1).min(shard.n_environments() / S::LEAST),
+        };
+        let Some(pool) = self.pool.as_ref().filter(|_| n_parts > 1) else {
+            return shard.advance(actions);
+        };
+        pool.in_place_scope(|scope| {
+            for n_left in (2..=n_parts).rev() {
+                let n = (shard.n_environments() / n_left).next_multiple_of(S::GROUP);
+                let (part, rest) = shard.split_at(n);
+                let (part_actions, rest_actions) = actions.split_at(n * width);
+                scope.spawn(move |_| part.advance(part_actions));
+                (shard, actions) = (rest, rest_actions);
+            }
+            shard.advance(actions);
+        });
     }
-
-    /// Calls `work` where `rayon::join` finds these threads.
-    pub(crate) fn run(&self, work: impl FnOnce() + Send) {
-        match &self.pool {
-            None => work(),
-            Some(pool) => pool.install(work),
-        }
-    }
-}
-
-/// The number of environments at which `n` of them are cut in two: whole shards of `shard`.
-pub(crate) fn half(n: usize, shard: usize) -> usize {
-    n.div_ceil(shard).div_ceil(2) * shard
 }

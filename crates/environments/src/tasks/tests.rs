@@ -226,7 +226,9 @@ where
         assert_eq!(draws.0.len(), 0, "{what}: draws left");
         assert!(game.is_on_board(&state), "{what}");
         let mut cells = vec![0.0; 100 * G::N_CHANNELS];
-        game.draw(&state, &mut Board::new(&mut cells, G::N_CHANNELS));
+        let mut board = Board::default();
+        game.draw(&state, &mut board);
+        board.write(G::N_CHANNELS, &mut cells);
         let marked: Vec<usize> = (0..cells.len()).filter(|&at| cells[at] > 0.0).collect();
         assert_eq!(marked, step.board, "{what}");
         rewards += step.reward;

@@ -142,7 +142,7 @@ impl Game for Asterix {
             Move::Down => state.y = (state.y + 1).min(SIDE - 2),
             Move::Nothing | Move::Fire => {}
         }
-        (0..N_ROWS).for_each(|row| state.meet(row, &mut transition));
+        state.meet(state.y as usize - 1, &mut transition);
         if state.move_timer == 0 {
             state.move_timer = state.move_speed;
             state.move_things(&mut transition);
@@ -155,7 +155,7 @@ impl Game for Asterix {
         transition
     }
 
-    fn draw(&self, state: &State, board: &mut Board<'_>) {
+    fn draw(&self, state: &State, board: &mut Board) {
         board.mark(state.x, state.y, 0);
         for (row, thing) in state.things.iter().enumerate() {
             let Some(thing) = thing else { continue };
@@ -173,7 +173,8 @@ impl Game for Asterix {
             (state.move_timer, 0, INITIAL_MOVE_INTERVAL),
             (state.ramp_timer, -1, RAMP_INTERVAL),
         ];
-        is_cell(state.x, state.y)
+        is_cell(state.x, 0)
+            && (1..=N_ROWS as i32).contains(&state.y)
             && timers
                 .iter()
                 .all(|(at, least, most)| (least..=most).contains(&at))

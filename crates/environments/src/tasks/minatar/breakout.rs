@@ -117,19 +117,11 @@ impl Game for Breakout {
         transition
     }
 
-    fn draw(&self, state: &State, board: &mut Board<'_>) {
+    fn draw(&self, state: &State, board: &mut Board) {
         board.mark(state.ball_x, state.ball_y, 1);
         board.mark(state.paddle, SIDE - 1, 0);
         board.mark(state.last_x, state.last_y, 2);
-        for (y, row) in state
-            .bricks
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| **row != 0)
-        {
-            let columns = (0..SIDE).filter(|x| row >> x & 1 == 1);
-            columns.for_each(|x| board.mark(x, y as i32, 3));
-        }
+        board.mark_rows(&state.bricks, 3);
     }
 
     fn is_on_board(&self, state: &State) -> bool {

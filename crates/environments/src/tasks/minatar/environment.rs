@@ -18,10 +18,16 @@ pub(crate) struct MinAtar<G> {
 }
 
 /// A game's state, and the last action.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Played<S> {
     game: S,
     last_action: u32,
+    /// The state's board, where it is drawn.
+    #[serde(skip)]
+    board: Option<Board>,
+    /// The board before the last transition.
+    #[serde(skip)]
+    before: Board,
 }
 
 /// Options of the games.
@@ -59,6 +65,12 @@ impl<G: Game> MinAtar<G> {
             },
         }
     }
+
+    fn board_of(&self, state: &G::State) -> Board {
+        let mut board = Board::default();
+        self.game.draw(state, &mut board);
+        board
+    }
 }
 
 impl<G: Game> FunctionalEnvironment for MinAtar<G> {
@@ -77,6 +89,8 @@ impl<G: Game> FunctionalEnvironment for MinAtar<G> {
         Played {
             game: self.game.initial(rng),
             last_action: 0,
+            board: None,
+            before: Board::default(),
         }
     }
 
@@ -86,18 +100,29 @@ impl<G: Game> FunctionalEnvironment for MinAtar<G> {
         action: Action<'_>,
         rng: &mut KeyedRng,
     ) -> Transition {
+        let before = state.board.take();
+        state.before = before.unwrap_or_else(|| self.board_of(&state.game));
         if !(self.sticky_actions > 0.0 && rng.chance(self.sticky_actions)) {
             state.last_action = action.number();
         }
         let chosen = self.moves[state.last_action as usize];
-        self.game
-            .advance(&mut state.game, chosen, self.ramping, rng)
+        let transition = self
+            .game
+            .advance(&mut state.game, chosen, self.ramping, rng);
+        state.board = Some(self.board_of(&state.game));
+        transition
     }
 
     fn observe(&self, state: &Self::State, out: &mut [f32]) {
-        out.fill(0.0);
-        let mut board = Board::new(out, G::N_CHANNELS);
-        self.game.draw(&state.game, &mut board);
+        self.board_of(&state.game).write(G::N_CHANNELS, out);
+    }
+
+    /// Most cells stay as they are: those that change are written.
+    fn observe_change(&self, state: &Self::State, out: &mut [f32]) {
+        match &state.board {
+            Some(board) => board.write_changes(&state.before, G::N_CHANNELS, out),
+            None => self.observe(state, out),
+        }
     }
 
     fn is_state(&self, state: &Self::State) -> bool {

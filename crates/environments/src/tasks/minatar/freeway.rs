@@ -34,6 +34,25 @@ pub(crate) struct State {
     terminate_timer: i32,
 }
 
+impl Car {
+    /// Moves a cell when its time has come, without a branch: cars of all speeds are hard to predict.
+    fn advance(&mut self) {
+        let moves = self.timer <= 0;
+        let by = self.speed.signum() * i32::from(moves);
+        self.x = on_ring(self.x + by);
+        self.timer = if moves {
+            self.speed.abs()
+        } else {
+            self.timer - 1
+        };
+    }
+}
+
+/// A column at most one beyond the border, on the other side of the board.
+fn on_ring(x: i32) -> i32 {
+    x + SIDE * (i32::from(x < 0) - i32::from(x >= SIDE))
+}
+
 impl State {
     /// Gives every car a speed and a direction; it keeps its place.
     fn draw_speeds(&mut self, chance: &mut impl Chance) {
@@ -84,19 +103,12 @@ impl Game for Freeway {
             state.draw_speeds(chance);
             state.y = SIDE - 1;
         }
-        for lane in 0..N_CARS {
-            let row = lane as i32 + 1;
-            let car = &mut state.cars[lane];
-            if (car.x, row) == (COLUMN, state.y) {
-                state.y = SIDE - 1;
-            }
-            if car.timer > 0 {
-                car.timer -= 1;
-                continue;
-            }
-            car.timer = car.speed.abs();
-            car.x = (car.x + car.speed.signum()).rem_euclid(SIDE);
-            if (car.x, row) == (COLUMN, state.y) {
+        let columns = state.cars.map(|car| car.x);
+        state.cars.iter_mut().for_each(Car::advance);
+        // A car hits from where it was, or where it is now.
+        if (1..=N_CARS as i32).contains(&state.y) {
+            let lane = state.y as usize - 1;
+            if columns[lane] == COLUMN || state.cars[lane].x == COLUMN {
                 state.y = SIDE - 1;
             }
         }
@@ -106,12 +118,12 @@ impl Game for Freeway {
         transition
     }
 
-    fn draw(&self, state: &State, board: &mut Board<'_>) {
+    fn draw(&self, state: &State, board: &mut Board) {
         board.mark(COLUMN, state.y, 0);
         for (lane, car) in state.cars.iter().enumerate() {
             let row = lane as i32 + 1;
             board.mark(car.x, row, 1);
-            let behind = (car.x - car.speed.signum()).rem_euclid(SIDE);
+            let behind = on_ring(car.x - car.speed.signum());
             board.mark(behind, row, car.speed.unsigned_abs() as usize + 1);
         }
     }

@@ -72,32 +72,61 @@ pub(crate) trait Game: Clone + Debug + Default + Send + Sync {
     ) -> Transition;
 
     /// Marks what is on the board.
-    fn draw(&self, state: &Self::State, board: &mut Board<'_>);
+    fn draw(&self, state: &Self::State, board: &mut Board);
 
     /// True if everything is on the board.
     fn is_on_board(&self, state: &Self::State) -> bool;
 }
 
-/// The cells and channels of an observation.
-pub(crate) struct Board<'a> {
-    cells: &'a mut [f32],
-    n_channels: usize,
+/// Channels of the game that has the most.
+const MAX_CHANNELS: usize = 10;
+
+/// What is on the board: for each channel the marked cells, row by row, a bit a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Board {
+    channels: [u128; MAX_CHANNELS],
 }
 
-impl<'a> Board<'a> {
-    pub(crate) fn new(cells: &'a mut [f32], n_channels: usize) -> Board<'a> {
-        Board { cells, n_channels }
-    }
-
+impl Board {
     pub(super) fn mark(&mut self, x: i32, y: i32, channel: usize) {
-        let cell = (y * SIDE + x) as usize;
-        self.cells[cell * self.n_channels + channel] = 1.0;
+        self.channels[channel] |= 1 << (y * SIDE + x);
     }
 
     /// Marks a cell, unless it is beyond the left or the right border.
     pub(super) fn mark_within(&mut self, x: i32, y: i32, channel: usize) {
         if (0..SIDE).contains(&x) {
             self.mark(x, y, channel);
+        }
+    }
+
+    /// Marks cells of a row, a bit a column.
+    pub(super) fn mark_row(&mut self, bits: u16, y: i32, channel: usize) {
+        self.channels[channel] |= u128::from(bits) << (y * SIDE);
+    }
+
+    /// Marks cells of all rows, a bit a column.
+    pub(super) fn mark_rows(&mut self, rows: &[u16; SIDE as usize], channel: usize) {
+        for (y, &bits) in (0..).zip(rows) {
+            self.mark_row(bits, y, channel);
+        }
+    }
+
+    /// Writes an observation: the channels of a cell side by side.
+    pub(crate) fn write(&self, n_channels: usize, out: &mut [f32]) {
+        out.fill(0.0);
+        self.write_changes(&Board::default(), n_channels, out);
+    }
+
+    /// Brings the observation of the board `before` up to date.
+    pub(super) fn write_changes(&self, before: &Board, n_channels: usize, out: &mut [f32]) {
+        let boards = self.channels.iter().zip(&before.channels);
+        for (channel, (&now, &before)) in boards.take(n_channels).enumerate() {
+            let mut changed = now ^ before;
+            while changed != 0 {
+                let cell = changed.trailing_zeros() as usize;
+                changed &= changed - 1;
+                out[cell * n_channels + channel] = f32::from((now >> cell) as u8 & 1);
+            }
         }
     }
 }

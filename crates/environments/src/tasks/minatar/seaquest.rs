@@ -340,12 +340,13 @@ impl Game for Seaquest {
         transition
     }
 
-    fn draw(&self, state: &State, board: &mut Board<'_>) {
+    fn draw(&self, state: &State, board: &mut Board) {
         board.mark(state.x, state.y, 0);
         board.mark_within(beside(state.x, !state.is_right), state.y, 1);
         let n_full = state.oxygen.max(0) * 10 / MAX_OXYGEN;
-        (0..n_full).for_each(|x| board.mark(x, SIDE - 1, 7));
-        (9 - state.n_divers.max(0)..9).for_each(|x| board.mark(x, SIDE - 1, 8));
+        board.mark_row((1 << n_full) - 1, SIDE - 1, 7);
+        let n_divers = state.n_divers.max(0);
+        board.mark_row(((1 << n_divers) - 1) << (9 - n_divers), SIDE - 1, 8);
         let bullets = [(&state.friendly_bullets, 2), (&state.enemy_bullets, 4)];
         for (movers, channel) in bullets {
             movers

@@ -47,9 +47,9 @@ fn count(rows: &Rows) -> i32 {
     rows.iter().map(|row| row.count_ones() as i32).sum()
 }
 
-/// True if a column has a mark.
-fn has_column(rows: &Rows, x: i32) -> bool {
-    rows.iter().any(|row| row >> x & 1 == 1)
+/// Columns with a mark, a bit a column.
+fn columns(rows: &Rows) -> u16 {
+    rows.iter().fold(0, |columns, row| columns | row)
 }
 
 impl State {
@@ -64,7 +64,7 @@ impl State {
     fn move_aliens(&mut self) -> bool {
         self.alien_move_timer = count(&self.aliens).min(self.enemy_move_interval);
         let border = if self.is_right { SIDE - 1 } else { 0 };
-        if !has_column(&self.aliens, border) {
+        if columns(&self.aliens) >> border & 1 == 0 {
             for row in &mut self.aliens {
                 *row = if self.is_right { *row << 1 } else { *row >> 1 };
             }
@@ -79,8 +79,9 @@ impl State {
     /// The lowest alien of the column nearest to the cannon shoots; of two, that on the left.
     fn shoot(&mut self) {
         self.alien_shot_timer = ENEMY_SHOT_INTERVAL;
-        let columns = (0..SIDE).filter(|&x| has_column(&self.aliens, x));
-        let Some(x) = columns.min_by_key(|&x| (x - self.x).abs()) else {
+        let columns = columns(&self.aliens);
+        let with_aliens = (0..SIDE).filter(|x| columns >> x & 1 == 1);
+        let Some(x) = with_aliens.min_by_key(|&x| (x - self.x).abs()) else {
             return;
         };
         if let Some(y) = (0..=BOTTOM).rev().find(|&y| has(&self.aliens, x, y)) {
@@ -93,9 +94,11 @@ impl State {
         let mut n_hit = 0;
         for (aliens, bullets) in self.aliens.iter_mut().zip(&mut self.friendly_bullets) {
             let both = *aliens & *bullets;
-            n_hit += both.count_ones();
-            *aliens &= !both;
-            *bullets &= !both;
+            if both != 0 {
+                n_hit += both.count_ones();
+                *aliens &= !both;
+                *bullets &= !both;
+            }
         }
         n_hit
     }
@@ -151,7 +154,7 @@ impl Game for SpaceInvaders {
         state.shot_timer -= i32::from(state.shot_timer > 0);
         state.alien_move_timer -= 1;
         state.alien_shot_timer -= 1;
-        if count(&state.aliens) == 0 {
+        if columns(&state.aliens) == 0 {
             if state.enemy_move_interval > 6 && ramping {
                 state.enemy_move_interval -= 1;
                 state.ramp_index += 1;
@@ -164,22 +167,12 @@ impl Game for SpaceInvaders {
         }
     }
 
-    fn draw(&self, state: &State, board: &mut Board<'_>) {
+    fn draw(&self, state: &State, board: &mut Board) {
         board.mark(state.x, SIDE - 1, 0);
-        let direction = if state.is_right { 3 } else { 2 };
-        for y in 0..SIDE {
-            let row = y as usize;
-            let marks = [
-                (state.aliens[row], 1),
-                (state.aliens[row], direction),
-                (state.friendly_bullets[row], 4),
-                (state.enemy_bullets[row], 5),
-            ];
-            for (bits, channel) in marks.iter().filter(|(bits, _)| *bits != 0) {
-                let columns = (0..SIDE).filter(|x| bits >> x & 1 == 1);
-                columns.for_each(|x| board.mark(x, y, *channel));
-            }
-        }
+        board.mark_rows(&state.aliens, 1);
+        board.mark_rows(&state.aliens, if state.is_right { 3 } else { 2 });
+        board.mark_rows(&state.friendly_bullets, 4);
+        board.mark_rows(&state.enemy_bullets, 5);
     }
 
     fn is_on_board(&self, state: &State) -> bool {
