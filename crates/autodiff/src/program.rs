@@ -365,16 +365,28 @@ impl Program {
     /// # Errors
     /// [`Error::Usage`] for what is no input; [`Error::Shape`] for another number of values.
     pub fn set_input(&mut self, var: Var, values: &[f32]) -> Result<(), Error> {
+        if let Some((Op::Input(_), shape)) = self.plan.nodes.get(var.index()) {
+            check_values("set_input", *shape, values.len())?;
+        }
+        self.input_mut(var)?.copy_from_slice(values);
+        Ok(())
+    }
+
+    /// The values of an input, row-major, to be written for the runs from now on; `var` is what the recorder gave for it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what is no input.
+    pub fn input_mut(&mut self, var: Var) -> Result<&mut [f32], Error> {
         let Some((Op::Input(leaf), shape)) = self.plan.nodes.get_mut(var.index()) else {
             return usage("program: set_input was called for a value that is no input".to_string());
         };
-        check_values("set_input", *shape, values.len())?;
-        match Arc::get_mut(&mut leaf.values).and_then(Buffer::as_host_mut) {
-            Some(held) if held.len() == values.len() => held.copy_from_slice(values),
-            _ => leaf.values = Arc::new(values.to_vec().into()),
+        let held = Arc::get_mut(&mut leaf.values).and_then(Buffer::as_host_mut);
+        if held.is_none_or(|held| held.len() != shape.len()) {
+            leaf.values = Arc::new(vec![0.0; shape.len()].into());
         }
         self.is_set[var.index()] = true;
-        Ok(())
+        let held = Arc::get_mut(&mut leaf.values).and_then(Buffer::as_host_mut);
+        Ok(held.expect("the values were made above, on the host"))
     }
 
     /// Takes over everything that another recording of the same program hands over with its operations: values of

@@ -79,7 +79,7 @@ impl UpdateProgram {
             }
         }
         Ok(UpdateProgram {
-            program: record.plan().load(device)?,
+            program: record.plan().resident().load(device)?,
             observations,
             batch,
             n_rows,
@@ -112,7 +112,8 @@ impl UpdateProgram {
         }
         self.program.set_input(batch.advantages, advantages)?;
         self.set_actions(rollout, rows, policy)?;
-        self.program.run(&mut self.solo, params)?;
+        self.program.set_params(params)?;
+        self.program.run_again(&mut self.solo)?;
         self.program.append_param_gradient(partials)?;
         for name in LOSSES {
             partials.extend(self.program.read(name)?);
@@ -147,11 +148,11 @@ impl UpdateProgram {
     }
 
     fn set(&mut self, input: Var, list: &[f32], width: usize, rows: &[u32]) -> Result<(), Error> {
-        self.values.clear();
-        for &row in rows {
+        let values = self.program.input_mut(input)?;
+        for (value, &row) in values.chunks_exact_mut(width).zip(rows) {
             let first = row as usize * width;
-            self.values.extend(&list[first..first + width]);
+            value.copy_from_slice(&list[first..first + width]);
         }
-        Ok(self.program.set_input(input, &self.values)?)
+        Ok(())
     }
 }
