@@ -23,6 +23,7 @@ use crate::local::{Local, train_locally};
 use crate::run::Start;
 use crate::run_options::RunOptions;
 use crate::testing::cartpole;
+use crate::topology::fault::Fault;
 use crate::topology::{Port, TopologyOutcome, Writer, outcome_of, ports, run_ranks};
 
 fn small() -> ApexConfig {
@@ -335,15 +336,19 @@ fn run_with_a_victim(
         ..RunOptions::default()
     };
     let (settings, n_ranks) = ((&config, apex), apex.n_ranks());
-    let ports = ports(n_ranks, options.deadline).unwrap();
-    ports[victim as usize].dies_after.set(Some(n_messages));
+    let mut ports = ports(n_ranks, options.deadline).unwrap();
+    // Actors come behind the learner and the shards.
+    let first_actor = n_ranks - apex.n_actors;
+    let actors = first_actor..n_ranks;
+    let others = actors.filter(|_| victim >= first_actor);
+    Fault::plant(&mut ports, (victim, n_messages), others);
     let learn = |port| run_learner(port, settings, start, &options, &mut |_| ());
     run_ranks(ports, learn, &|port| {
         run_other(port, settings, n_ranks, &options)
     })
 }
 
-/// Each actor would have some 80 blocks to send, so none is at its end when it dies.
+/// Each actor would have some 80 blocks to send, and the others wait for its death after 20 messages.
 #[test]
 fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     let apex = small();

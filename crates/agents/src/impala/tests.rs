@@ -23,6 +23,7 @@ use crate::run::Start;
 use crate::run_options::RunOptions;
 use crate::testing::cartpole;
 use crate::topology::common_tag::BEGIN;
+use crate::topology::fault::Fault;
 use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
 use crate::train_topology::train_topology;
 
@@ -289,8 +290,13 @@ fn run_with_a_victim(
 ) -> (TopologyOutcome, Vec<bool>) {
     let config = config(impala, (6000, 2));
     let (settings, options) = ((&config, impala), options());
-    let ports = ports(impala.n_ranks(), options.deadline).unwrap();
-    ports[victim as usize].dies_after.set(Some(n_messages));
+    let mut ports = ports(impala.n_ranks(), options.deadline).unwrap();
+    let actors = 1..impala.n_ranks();
+    Fault::plant(
+        &mut ports,
+        (victim, n_messages),
+        actors.filter(|_| victim > 0),
+    );
     let start = start_of(&config);
     let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
     let ended = run_ranks(ports, learn, &|port| act(port, settings, &options));
@@ -298,7 +304,7 @@ fn run_with_a_victim(
     (outcome_of(ended).unwrap(), is_ok)
 }
 
-/// Each actor would have some 140 unrolls to send, so none is at its end when it dies.
+/// Each actor would have some 140 unrolls to send, and the others wait for its death after 20.
 #[test]
 fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     let impala = ImpalaConfig {

@@ -19,6 +19,8 @@ pub(crate) use farewell::see_off;
 pub use lag::PolicyLag;
 pub(crate) use learner_group::{LearnerGroup, LearnerState, Replica};
 pub use outcome::TopologyOutcome;
+#[cfg(test)]
+pub(crate) use port::fault;
 pub(crate) use port::{Port, learner_lost, learner_refused};
 pub(crate) use threads::{outcome_of, ports, run_ranks};
 pub(crate) use to_learner::ToLearner;

@@ -25,9 +25,9 @@ pub(crate) struct Port {
     missing: RefCell<BTreeSet<u32>>,
     /// Who has come, and was not lost since.
     there: RefCell<BTreeSet<u32>>,
-    /// How many messages this rank still sends before it ends as if it were killed.
+    /// What a test does to this rank.
     #[cfg(test)]
-    pub(crate) dies_after: std::cell::Cell<Option<u64>>,
+    pub(crate) fault: Option<fault::Fault>,
 }
 
 impl Port {
@@ -42,7 +42,7 @@ impl Port {
             may_return: false,
             since: Timer::wall(),
             #[cfg(test)]
-            dies_after: std::cell::Cell::new(None),
+            fault: None,
         }
     }
 
@@ -131,7 +131,9 @@ impl Port {
         deadline: Timeout,
     ) -> Result<bool, Error> {
         #[cfg(test)]
-        self.count_down()?;
+        self.fault
+            .as_ref()
+            .map_or(Ok(()), fault::Fault::before_send)?;
         match self.mailbox.send(to, tag, bytes, deadline) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.kind(), CommErrorKind::PeerLost { .. }) => Ok(false),
@@ -174,17 +176,6 @@ impl Port {
         }
         Some(event)
     }
-
-    #[cfg(test)]
-    fn count_down(&self) -> Result<(), Error> {
-        match self.dies_after.get() {
-            Some(0) => Err(Error::internal("killed by the test")),
-            left => {
-                self.dies_after.set(left.map(|n| n - 1));
-                Ok(())
-            }
-        }
-    }
 }
 
 fn is_not_taken(error: &CommError) -> bool {
@@ -210,4 +201,58 @@ pub(crate) fn learner_lost(rank: u32, why: &str) -> Error {
         "rank {rank} has lost the learner ({why}): the run is over here; resume it from the learner's checkpoint"
     ))
     .into()
+}
+
+/// Ranks that die, and others that wait for it.
+#[cfg(test)]
+pub(crate) mod fault {
+    use std::cell::Cell;
+    use std::sync::{Arc, OnceLock};
+
+    use crate::error::Error;
+
+    /// The death of a rank before one of its messages.
+    pub(crate) struct Fault {
+        n_sent: Cell<u64>,
+        /// The message that is not sent any more; `None` for a rank that waits.
+        dies_before: Option<u64>,
+        /// Set when the rank has died.
+        death: Arc<OnceLock<()>>,
+    }
+
+    /// Messages after which the others wait: the run does not end before the death, however late its rank is scheduled.
+    const N_BEFORE_DEATH: u64 = 20;
+
+    impl Fault {
+        /// Of a rank that dies before its message of this number, and of those that wait for it.
+        pub(crate) fn plant(
+            ports: &mut [super::Port],
+            (victim, message): (u32, u64),
+            others: impl IntoIterator<Item = u32>,
+        ) {
+            let death = Arc::new(OnceLock::new());
+            let fault = |dies_before: Option<u64>| Fault {
+                n_sent: Cell::new(0),
+                dies_before,
+                death: death.clone(),
+            };
+            for rank in others {
+                ports[rank as usize].fault = Some(fault(None));
+            }
+            ports[victim as usize].fault = Some(fault(Some(message)));
+        }
+
+        pub(crate) fn before_send(&self) -> Result<(), Error> {
+            let n_sent = self.n_sent.replace(self.n_sent.get() + 1);
+            match self.dies_before {
+                Some(message) if n_sent >= message => {
+                    let _ = self.death.set(());
+                    return Err(Error::internal("killed by the test"));
+                }
+                None if n_sent >= N_BEFORE_DEATH => drop(self.death.wait()),
+                _ => {}
+            }
+            Ok(())
+        }
+    }
 }
