@@ -1,9 +1,13 @@
 //! Scores of MinAtar's games: training by the settings that come with the program, over several seeds, and episodes played afterwards.
 //!
 //! Each run has a folder below `target/minatar`, from whose newest checkpoint a figure that was cut off goes on: it has the bits of one that
-//! never stopped. `seconds` are those of the call that ended the run, and `frames_per_s` is of the steps that it took.
+//! never stopped. `seconds` are those of the call that ended the run, and `frames_per_s` is of the steps that it took. A whole record removes
+//! the folders; whoever changes the code between two calls removes them by hand.
 
-use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shardgraph_agents::{AgentConfig, Choice, Evaluation, RunOptions, Start, train};
 use shardgraph_device::Timer;
@@ -21,58 +25,131 @@ pub(super) struct Request {
     steps: u64,
     /// Episodes that are played afterwards.
     episodes: usize,
+    /// Runs at a time.
+    at_once: usize,
+}
+
+/// A run by its settings and its seed.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    agent: &'a str,
+    seed: u64,
+}
+
+/// The result of a run, which its folder keeps until the record is whole.
+#[derive(Serialize, Deserialize)]
+struct Played {
+    n_steps: u64,
+    mean_return: Option<f64>,
+    score: f64,
+    seconds: f64,
 }
 
 pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
-    for agent in &request.agents {
-        let mut scores = Vec::new();
-        let mut hours = 0.0;
-        for seed in 1..=request.seeds {
-            let (score, seconds) = one(request, agent, seed, out)?;
-            scores.push(score);
-            hours += seconds / 3600.0;
-        }
-        let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
+    let runs: Vec<Run<'_>> = request
+        .agents
+        .iter()
+        .flat_map(|agent| (1..=request.seeds).map(move |seed| Run { agent, seed }))
+        .collect();
+    let played = play_all(request, &runs)?;
+    for (run, played) in runs.iter().zip(&played) {
         out.row(json!({
-            "agent": agent, "seeds": request.seeds, "steps": request.steps, "score": mean, "hours": hours,
+            "agent": run.agent, "seed": run.seed, "steps": request.steps, "mean_return": played.mean_return, "score": played.score,
+            "seconds": played.seconds, "frames_per_s": played.n_steps as f64 / played.seconds,
         }));
+    }
+    for (agent, played) in request
+        .agents
+        .iter()
+        .zip(played.chunks(request.seeds as usize))
+    {
+        let n = played.len() as f64;
+        let score = played.iter().map(|played| played.score).sum::<f64>() / n;
+        let hours = played.iter().map(|played| played.seconds).sum::<f64>() / 3600.0;
+        out.row(json!({
+            "agent": agent, "seeds": request.seeds, "steps": request.steps, "score": score, "hours": hours,
+        }));
+    }
+    // A record of other code must not take these for its own.
+    for run in &runs {
+        let (_, folder) = run.config(request)?;
+        std::fs::remove_dir_all(folder)?;
     }
     Ok(())
 }
 
-/// The score and the seconds of a run.
-fn one(request: &Request, agent: &str, seed: u64, out: &mut Report) -> Result<(f64, f64), Failure> {
-    let mut config = AgentConfig::named(agent).ok_or_else(|| format!("no settings {agent}"))?;
-    (config.seed, config.steps) = (seed, request.steps);
-    let name = format!("{agent}-{seed}-{:016x}", config.fingerprint()?);
-    let folder = paths::target().join("minatar").join(name);
-    let options = RunOptions::default();
-    let environments = options.environments_of(&config)?;
-    let resumed = Start::Resumed {
-        folder: folder.clone(),
-    };
-    let start = match resumed.config() {
-        Ok(_) => resumed,
-        Err(_) => {
-            // What a kill before the first checkpoint left is no run.
-            let _ = std::fs::remove_dir_all(&folder);
-            std::fs::create_dir_all(paths::target().join("minatar"))?;
-            Start::New {
-                config,
-                folder: Some(folder),
-            }
+/// Plays all runs, `at_once` of them at a time, each on a thread.
+fn play_all(request: &Request, runs: &[Run<'_>]) -> Result<Vec<Played>, Failure> {
+    let waiting = Mutex::new(runs.iter().enumerate());
+    let next = || waiting.lock().ok()?.next();
+    let work = || {
+        let mut played = Vec::new();
+        while let Some((idx, run)) = next() {
+            played.push((idx, run.play(request)?));
         }
+        Ok::<_, Failure>(played)
     };
-    let timer = Timer::wall();
-    let mut outcome = train(&start, &options, &mut |_| ())?;
-    let seconds = timer.elapsed_s();
-    let episodes = (request.episodes, Choice::Sampled);
-    let played = Evaluation::play(outcome.agent.as_mut(), &environments, episodes, seed)?;
-    let score = played.mean_return();
-    ensure(score.is_finite(), || format!("{agent}: a score of {score}"))?;
-    out.row(json!({
-        "agent": agent, "seed": seed, "steps": request.steps, "mean_return": outcome.mean_return, "score": score,
-        "seconds": seconds, "frames_per_s": outcome.n_steps as f64 / seconds,
-    }));
-    Ok((score, seconds))
+    let mut played = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..request.at_once).map(|_| scope.spawn(work)).collect();
+        let mut played = Vec::with_capacity(runs.len());
+        for thread in threads {
+            played.extend(thread.join().map_err(|_| "a run has panicked")??);
+        }
+        Ok::<_, Failure>(played)
+    })?;
+    played.sort_by_key(|(idx, _)| *idx);
+    Ok(played.into_iter().map(|(_, played)| played).collect())
+}
+
+impl Run<'_> {
+    /// The settings, and the folder that keeps the run.
+    fn config(&self, request: &Request) -> Result<(AgentConfig, PathBuf), Failure> {
+        let agent = self.agent;
+        let mut config = AgentConfig::named(agent).ok_or_else(|| format!("no settings {agent}"))?;
+        (config.seed, config.steps) = (self.seed, request.steps);
+        let name = format!("{agent}-{}-{:016x}", self.seed, config.fingerprint()?);
+        Ok((config, paths::target().join("minatar").join(name)))
+    }
+
+    fn play(&self, request: &Request) -> Result<Played, Failure> {
+        let (config, folder) = self.config(request)?;
+        let result = folder.join("played.json");
+        if let Ok(text) = std::fs::read_to_string(&result) {
+            return Ok(serde_json::from_str(&text)?);
+        }
+        let options = RunOptions::default();
+        let environments = options.environments_of(&config)?;
+        let resumed = Start::Resumed {
+            folder: folder.clone(),
+        };
+        let start = match resumed.config() {
+            Ok(_) => resumed,
+            Err(_) => {
+                // What a kill before the first checkpoint left is no run.
+                let _ = std::fs::remove_dir_all(&folder);
+                std::fs::create_dir_all(paths::target().join("minatar"))?;
+                Start::New {
+                    config,
+                    folder: Some(folder),
+                }
+            }
+        };
+        let timer = Timer::wall();
+        let mut outcome = train(&start, &options, &mut |_| ())?;
+        let seconds = timer.elapsed_s();
+        let episodes = (request.episodes, Choice::Sampled);
+        let agent = outcome.agent.as_mut();
+        let score = Evaluation::play(agent, &environments, episodes, self.seed)?.mean_return();
+        ensure(score.is_finite(), || {
+            format!("{}: a score of {score}", self.agent)
+        })?;
+        let played = Played {
+            n_steps: outcome.n_steps,
+            mean_return: outcome.mean_return,
+            score,
+            seconds,
+        };
+        std::fs::write(result, serde_json::to_string(&played)?)?;
+        Ok(played)
+    }
 }
