@@ -38,6 +38,7 @@ mod log_probability;
 mod memory;
 mod named;
 mod observations;
+mod off_policy;
 mod policy_agent;
 mod policy_program;
 mod ppo;

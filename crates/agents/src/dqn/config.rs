@@ -7,6 +7,7 @@ use shardgraph_components::{
 
 use crate::config::{MAX_ROWS, MAX_WEIGHTS, Rule, Widths, n_weights_of_values, setting};
 use crate::error::Error;
+use crate::off_policy::BatchSettings;
 
 /// Settings of deep Q-learning and of its usual extensions, each of which can be left out.
 ///
@@ -167,23 +168,23 @@ impl DqnConfig {
             Rule::network(&self.network, n_weights, MAX_WEIGHTS),
             Rule::between("algorithm.n_step", self.n_step.into(), MAX_ROWS),
             Rule::fraction("algorithm.gamma", self.gamma),
-            Rule::between("algorithm.batch_size", self.batch_size as u64, MAX_ROWS),
-            Rule::at_least_1("algorithm.gradient_blocks", self.gradient_blocks as u64),
-            Rule {
-                field: "algorithm.gradient_blocks",
-                holds: self.gradient_blocks > 0
-                    && self.batch_size.is_multiple_of(self.gradient_blocks),
-                expected: format!("a number that divides `batch_size`, {}", self.batch_size),
-                given: self.gradient_blocks.to_string(),
-            },
-            Rule::at_least_1("algorithm.train_every", self.train_every),
             Rule::at_least_1("algorithm.target_sync_steps", self.target_sync_steps),
-            Rule::at_least_1("algorithm.log_updates", self.log_updates),
             Rule::fraction("algorithm.exploration.start", self.exploration.start),
             Rule::fraction("algorithm.exploration.end", self.exploration.end),
             Rule::fraction("algorithm.exploration.fraction", self.exploration.fraction),
         ];
-        rules.extend(self.replay_rules(n_environments));
+        let batch = BatchSettings {
+            batch_size: self.batch_size,
+            gradient_blocks: self.gradient_blocks,
+            learning_starts: self.learning_starts,
+            train_every: self.train_every,
+            log_updates: self.log_updates,
+            capacity: self.replay.capacity,
+            // A transition waits for the rest of its n rewards.
+            n_waiting: n_environments as u64 * u64::from(self.n_step.saturating_sub(1)),
+        };
+        rules.extend(batch.rules());
+        rules.extend(self.prioritized_rules());
         rules.into_iter().try_for_each(Rule::check)
     }
 
@@ -195,52 +196,21 @@ impl DqnConfig {
         }
     }
 
-    /// The memory must hold a batch when the first update comes.
-    fn replay_rules(&self, n_environments: usize) -> Vec<Rule> {
-        // A transition waits for the rest of its n rewards.
-        let n_waiting = n_environments as u64 * u64::from(self.n_step.saturating_sub(1));
-        let n_needed = self.batch_size as u64 + n_waiting;
-        let mut rules = vec![
-            Rule {
-                field: "algorithm.replay.capacity",
-                holds: (self.batch_size..=u32::MAX as usize).contains(&self.replay.capacity),
-                expected: format!("`batch_size`, {}, to 2^32 - 1", self.batch_size),
-                given: self.replay.capacity.to_string(),
-            },
-            Rule {
-                field: "algorithm.learning_starts",
-                holds: self.learning_starts >= n_needed,
-                expected: format!(
-                    "at least {n_needed} steps, after which the memory holds a batch"
-                ),
-                given: self.learning_starts.to_string(),
-            },
-        ];
-        if let Some(prioritized) = self.replay.prioritized {
-            rules.extend([
-                Rule::fraction("algorithm.replay.prioritized.alpha", prioritized.alpha),
-                Rule::above_0("algorithm.replay.prioritized.epsilon", prioritized.epsilon),
-                Rule::fraction(
-                    "algorithm.replay.prioritized.beta_start",
-                    prioritized.beta_start,
-                ),
-                Rule::fraction(
-                    "algorithm.replay.prioritized.beta_end",
-                    prioritized.beta_end,
-                ),
-            ]);
-        }
-        rules
+    fn prioritized_rules(&self) -> Vec<Rule> {
+        let Some(prioritized) = self.replay.prioritized else {
+            return Vec::new();
+        };
+        vec![
+            Rule::fraction("algorithm.replay.prioritized.alpha", prioritized.alpha),
+            Rule::above_0("algorithm.replay.prioritized.epsilon", prioritized.epsilon),
+            Rule::fraction(
+                "algorithm.replay.prioritized.beta_start",
+                prioritized.beta_start,
+            ),
+            Rule::fraction(
+                "algorithm.replay.prioritized.beta_end",
+                prioritized.beta_end,
+            ),
+        ]
     }
-}
-
-/// Whether each rank has a block of every batch.
-pub(crate) fn check_ranks(gradient_blocks: usize, n_ranks: u32) -> Result<(), Error> {
-    Rule {
-        field: "algorithm.gradient_blocks",
-        holds: n_ranks as usize <= gradient_blocks,
-        expected: format!("at least {n_ranks}, a block for each rank"),
-        given: gradient_blocks.to_string(),
-    }
-    .check()
 }

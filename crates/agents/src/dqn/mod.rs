@@ -1,7 +1,6 @@
 //! Deep Q-learning: settings, agent, training loop, and the loop's state in a checkpoint.
 
 mod agent;
-mod checkpoint;
 mod config;
 mod memory;
 mod trainer;
@@ -15,7 +14,6 @@ mod naive;
 mod tests;
 
 pub use agent::{DqnAgent, Update};
-pub(crate) use config::check_ranks;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
 pub(crate) use memory::{Replay, column, layout_of};

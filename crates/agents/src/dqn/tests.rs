@@ -551,7 +551,10 @@ fn a_large_step_learns_from_learning_starts_on() {
         trainer.agent.params().flat(),
         expected.agent.params().flat()
     );
-    assert_eq!(trainer.replay.priorities(), expected.replay.priorities());
+    assert_eq!(
+        trainer.run.replay.priorities(),
+        expected.run.replay.priorities()
+    );
 }
 
 /// A batch of as many rows as there are of equal priority has each of them once.
@@ -566,13 +569,13 @@ fn td_errors_become_priorities() {
     dqn.n_step = 1;
     let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
     advance_to(&mut trainer, 41);
-    assert_eq!(trainer.replay.priorities(), [1.0; 41]);
+    assert_eq!(trainer.run.replay.priorities(), [1.0; 41]);
     advance_to(&mut trainer, 42);
     assert_eq!(trainer.n_updates(), 1);
     let mut expected: Vec<f32> = trainer.agent.td_errors().to_vec();
     let power = |error: &mut f32| *error = (error.abs() + 1e-6).powf(0.6);
     expected.iter_mut().for_each(power);
-    let mut found = trainer.replay.priorities();
+    let mut found = trainer.run.replay.priorities();
     found.sort_by(f32::total_cmp);
     expected.sort_by(f32::total_cmp);
     for (found, expected) in found.iter().zip(&expected) {
@@ -592,7 +595,7 @@ fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
             .unwrap();
         n_episodes = report.episodes.len();
     }
-    let stored = trainer.replay.rows_in_order();
+    let stored = trainer.run.replay.rows_in_order();
     let n = stored.len();
     let discounts = stored.f32s(4);
     assert!(

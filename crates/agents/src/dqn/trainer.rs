@@ -1,23 +1,23 @@
 //! The training loop: act in every environment, remember, and learn from what is remembered.
 
+use std::ops::Range;
+
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_environments::Actions;
 use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
-use shardgraph_replay::LeafRef;
 
 use super::agent::{DqnAgent, Update};
-use super::config::{DqnConfig, check_ranks};
-use super::memory::{Replay, layout_of};
+use super::config::DqnConfig;
 use crate::advance::Advance;
 use crate::agent::Agent;
+use crate::checkpoint::RunState;
 use crate::config::AgentConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::experience::Experience;
-use crate::memory::{Parts, check_room};
+use crate::off_policy::{Learner, OffPolicyRun, check_ranks};
 use crate::rank_trainer::{Place, RankTrainer};
 use crate::run_options::RunOptions;
 
@@ -60,13 +60,9 @@ pub struct StepReport {
 /// ```
 #[derive(Debug)]
 pub struct DqnTrainer {
-    pub(super) config: AgentConfig,
-    pub(super) dqn: DqnConfig,
+    pub(super) run: OffPolicyRun,
+    dqn: DqnConfig,
     pub(super) agent: DqnAgent,
-    pub(super) experience: Experience,
-    pub(super) replay: Replay,
-    pub(super) n_steps: u64,
-    pub(super) n_updates: u64,
     exploration: EpsilonSchedule,
     report: StepReport,
     actions: Vec<u32>,
@@ -78,18 +74,11 @@ impl DqnTrainer {
     /// # Errors
     /// When a setting cannot be right, or the agent does not fit the environment or the device.
     pub fn new(config: &AgentConfig, options: &RunOptions) -> Result<DqnTrainer, Error> {
-        let environments = options.environments_of(config)?;
-        config.check_on(&environments)?;
-        check_room(config, &environments, Parts::Together)?;
-        let n_environments = config.environment.n_environments;
         let dqn = config.algorithm.dqn()?;
-        let returns = (dqn.n_step, dqn.gamma);
+        let n_environments = config.environment.n_environments;
         Ok(DqnTrainer {
+            run: OffPolicyRun::new(config, options, &dqn.replay, (dqn.n_step, dqn.gamma))?,
             agent: DqnAgent::of_config(config, options)?,
-            experience: Experience::new(&environments, n_environments, returns, config.seed)?,
-            replay: Replay::new(&dqn.replay, layout_of(environments.spaces())?)?,
-            n_steps: 0,
-            n_updates: 0,
             exploration: dqn.exploration.schedule(config.steps),
             report: StepReport {
                 n_environments: n_environments as u64,
@@ -97,7 +86,6 @@ impl DqnTrainer {
             },
             actions: Vec::with_capacity(n_environments),
             dqn: dqn.clone(),
-            config: config.clone(),
         })
     }
 
@@ -106,33 +94,31 @@ impl DqnTrainer {
     /// # Errors
     /// When training has diverged, or a rank or a device is lost.
     pub fn advance(&mut self, comm: &mut Comm, deadline: Timeout) -> Result<&StepReport, Error> {
-        self.report.epsilon = self.exploration.at(self.n_steps);
+        let n_steps = self.run.n_steps;
+        self.report.epsilon = self.exploration.at(n_steps);
         self.report.episodes.clear();
         self.report.update = None;
         self.report.is_logged = false;
-        let mut stream = KeyedRng::new(self.config.seed, "exploration", self.n_steps);
-        let (seen, epsilon) = (self.experience.seen(), self.report.epsilon);
+        let mut stream = KeyedRng::new(self.run.config.seed, "exploration", n_steps);
+        let (seen, epsilon) = (self.run.experience.seen(), self.report.epsilon);
         self.agent
             .act(seen, epsilon, &mut stream, &mut self.actions)?;
-        let mut insert = |cells: &[LeafRef<'_>]| self.replay.insert(cells);
-        self.experience.step(
-            Actions::Discrete(&self.actions),
-            &mut insert,
-            &mut self.report.episodes,
-        )?;
-        let before = self.n_steps;
-        self.n_steps += self.experience.len() as u64;
-        self.report.step = self.n_steps;
-        if self.n_steps >= self.dqn.learning_starts {
-            self.learn(before, comm, deadline)?;
-        }
+        let actions = Actions::Discrete(&self.actions);
+        let steps = self.run.step(actions, &mut self.report.episodes)?;
+        self.report.step = self.run.n_steps;
+        self.learn(steps, comm, deadline)?;
         Ok(&self.report)
     }
 
-    /// The updates and copies that fell due since step `before`, in the order of their steps.
-    fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Timeout) -> Result<(), Error> {
+    /// The updates and copies that fall due at these steps, in their order.
+    fn learn(
+        &mut self,
+        steps: Range<u64>,
+        comm: &mut Comm,
+        deadline: Timeout,
+    ) -> Result<(), Error> {
         // A step of many environments may have begun before learning does.
-        for step in (before + 1).max(self.dqn.learning_starts)..=self.n_steps {
+        for step in steps.start.max(self.dqn.learning_starts)..steps.end {
             if step.is_multiple_of(self.dqn.train_every) {
                 self.update(step, comm, deadline)?;
             }
@@ -150,15 +136,16 @@ impl DqnTrainer {
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<(), Error> {
-        let progress = step as f32 / self.config.steps as f32;
-        let mut stream = KeyedRng::new(self.config.seed, "replay", self.n_updates);
-        let batch = self
+        let run = &mut self.run;
+        let progress = step as f32 / run.config.steps as f32;
+        let mut stream = KeyedRng::new(run.config.seed, "replay", run.n_updates);
+        let batch = run
             .replay
             .sample(self.dqn.batch_size, progress, &mut stream)?;
         let update = self.agent.update(batch, comm, deadline)?;
-        self.replay.update(self.agent.td_errors())?;
-        self.n_updates += 1;
-        let is_logged = self.n_updates.is_multiple_of(self.dqn.log_updates);
+        run.replay.update(self.agent.td_errors())?;
+        run.n_updates += 1;
+        let is_logged = run.n_updates.is_multiple_of(self.dqn.log_updates);
         if is_logged || !self.report.is_logged {
             self.report.update = Some(update);
         }
@@ -166,9 +153,36 @@ impl DqnTrainer {
         Ok(())
     }
 
+    /// Everything that decides how the run goes on.
+    ///
+    /// # Errors
+    /// When the state has no form as files, which is a defect of the program.
+    pub fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
+        self.run.to_checkpoint(Learner {
+            params: self.agent.params(),
+            optimiser: self.agent.optimiser(),
+            device: self.agent.device(),
+        })
+    }
+
+    /// The run that a checkpoint was made of, to go on as if it had never stopped.
+    ///
+    /// # Errors
+    /// When the checkpoint is of another version or kind of device, or its parts do not belong together.
+    pub fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+    ) -> Result<DqnTrainer, Error> {
+        let mut trainer = DqnTrainer::new(&RunState::config_of(checkpoint)?, options)?;
+        let agent = &mut trainer.agent;
+        let learner = |weights: &[f32], optimiser: &[u8]| agent.restore(weights, optimiser);
+        trainer.run.restore(checkpoint, &options.device, learner)?;
+        Ok(trainer)
+    }
+
     /// The settings of the run.
     pub fn config(&self) -> &AgentConfig {
-        &self.config
+        &self.run.config
     }
 
     /// The agent, for acting and for new weights.
@@ -188,17 +202,17 @@ impl DqnTrainer {
 
     /// Steps so far of all environments together.
     pub fn n_steps(&self) -> u64 {
-        self.n_steps
+        self.run.n_steps
     }
 
     /// Updates so far.
     pub fn n_updates(&self) -> u64 {
-        self.n_updates
+        self.run.n_updates
     }
 
     /// Returns of the episodes so far.
     pub fn episodes(&self) -> &EpisodeStatistics {
-        self.experience.episodes()
+        self.run.experience.episodes()
     }
 }
 
@@ -245,19 +259,19 @@ impl RankTrainer for DqnTrainer {
     }
 
     fn config(&self) -> &AgentConfig {
-        &self.config
+        &self.run.config
     }
 
     fn n_steps(&self) -> u64 {
-        self.n_steps
+        self.run.n_steps
     }
 
     fn n_updates(&self) -> u64 {
-        self.n_updates
+        self.run.n_updates
     }
 
     fn episodes(&self) -> &EpisodeStatistics {
-        self.experience.episodes()
+        self.run.experience.episodes()
     }
 
     fn params(&self) -> &Params {

@@ -9,10 +9,11 @@ use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::agent::Update;
-use super::config::{DqnConfig, check_ranks};
+use super::config::DqnConfig;
 use super::memory::{column, layout_of};
 use crate::error::{Error, ErrorKind};
 use crate::observations::penalties;
+use crate::off_policy::check_ranks;
 use crate::run_environments::Spaces;
 
 /// The program of one block, and what the blocks of a batch add up to.

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{OptimiserConfig, OptimiserRule};
 
-use crate::config::{MAX_ROWS, MAX_WEIGHTS, Rule, Widths, n_weights_of_layers, setting};
+use crate::config::{MAX_WEIGHTS, Rule, Widths, n_weights_of_layers, setting};
 use crate::error::Error;
+use crate::off_policy::BatchSettings;
 use crate::run_environments::Spaces;
 
 /// Settings of soft actor-critic, for boxes with finite bounds and for discrete actions.
@@ -153,34 +154,18 @@ impl SacConfig {
             },
             Rule::fraction("algorithm.gamma", self.gamma),
             Rule::fraction("algorithm.tau", self.tau),
-            Rule::between("algorithm.batch_size", self.batch_size as u64, MAX_ROWS),
-            Rule::at_least_1("algorithm.gradient_blocks", self.gradient_blocks as u64),
-            Rule {
-                field: "algorithm.gradient_blocks",
-                holds: self.gradient_blocks > 0
-                    && self.batch_size.is_multiple_of(self.gradient_blocks),
-                expected: format!("a number that divides `batch_size`, {}", self.batch_size),
-                given: self.gradient_blocks.to_string(),
-            },
-            Rule::at_least_1("algorithm.train_every", self.train_every),
-            Rule::at_least_1("algorithm.log_updates", self.log_updates),
-            Rule {
-                field: "algorithm.replay.capacity",
-                holds: (self.batch_size..=u32::MAX as usize).contains(&self.replay.capacity),
-                expected: format!("`batch_size`, {}, to 2^32 - 1", self.batch_size),
-                given: self.replay.capacity.to_string(),
-            },
-            Rule {
-                field: "algorithm.learning_starts",
-                holds: self.learning_starts >= self.batch_size as u64,
-                expected: format!(
-                    "at least {} steps, after which the memory holds a batch",
-                    self.batch_size
-                ),
-                given: self.learning_starts.to_string(),
-            },
             Rule::between("environment.n_environments", n_environments as u64, 1 << 20),
         ];
+        let batch = BatchSettings {
+            batch_size: self.batch_size,
+            gradient_blocks: self.gradient_blocks,
+            learning_starts: self.learning_starts,
+            train_every: self.train_every,
+            log_updates: self.log_updates,
+            capacity: self.replay.capacity,
+            n_waiting: 0,
+        };
+        let rules = rules.into_iter().chain(batch.rules());
         rules.into_iter().try_for_each(Rule::check)
     }
 

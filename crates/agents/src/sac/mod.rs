@@ -1,7 +1,6 @@
 //! Soft actor-critic: settings, agent, training loop, and the loop's state in a checkpoint.
 
 mod agent;
-mod checkpoint;
 mod config;
 mod trainer;
 mod update;

@@ -1,23 +1,24 @@
 //! The training loop: act in every environment, remember, and learn from what is remembered.
 
+use std::ops::Range;
+
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
-use shardgraph_replay::LeafRef;
 
 use super::agent::SacAgent;
 use super::config::SacConfig;
 use super::update::SacUpdate;
 use crate::advance::Advance;
 use crate::agent::Agent;
+use crate::checkpoint::RunState;
 use crate::config::AgentConfig;
-use crate::dqn::{Replay, ReplayConfig, check_ranks, layout_of};
+use crate::dqn::ReplayConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::experience::Experience;
-use crate::memory::{Parts, check_room};
 use crate::observations::ActionBuffer;
+use crate::off_policy::{Learner, OffPolicyRun, check_ranks};
 use crate::rank_trainer::{Place, RankTrainer};
 use crate::run_options::RunOptions;
 
@@ -30,42 +31,35 @@ const TEMPERATURE: &str = "train/temperature";
 /// the state went through a checkpoint in between.
 #[derive(Debug)]
 pub(crate) struct SacTrainer {
-    pub(super) config: AgentConfig,
-    pub(super) sac: SacConfig,
-    pub(super) agent: SacAgent,
-    pub(super) experience: Experience,
-    pub(super) replay: Replay,
-    pub(super) n_steps: u64,
-    pub(super) n_updates: u64,
+    run: OffPolicyRun,
+    sac: SacConfig,
+    agent: SacAgent,
     actions: ActionBuffer,
 }
 
 impl SacTrainer {
-    /// A step in every environment; gives the episodes that ended.
-    fn act(&mut self) -> Result<Vec<Episode>, Error> {
-        let mut stream = KeyedRng::new(self.config.seed, "sac actions", self.n_steps);
-        let (seen, n) = (self.experience.seen(), self.experience.len());
-        match self.n_steps < self.sac.learning_starts {
+    /// A step in every environment; gives the numbers of these steps.
+    fn act(&mut self, episodes: &mut Vec<Episode>) -> Result<Range<u64>, Error> {
+        let run = &self.run;
+        let mut stream = KeyedRng::new(run.config.seed, "sac actions", run.n_steps);
+        let (seen, n) = (run.experience.seen(), run.experience.len());
+        match run.n_steps < self.sac.learning_starts {
             true => self.agent.act_at_random(n, &mut stream, &mut self.actions),
             false => self
                 .agent
                 .act_sampled(seen, &mut stream, &mut self.actions)?,
         }
-        let mut insert = |cells: &[LeafRef<'_>]| self.replay.insert(cells);
-        let mut episodes = Vec::new();
-        self.experience
-            .step(self.actions.actions(), &mut insert, &mut episodes)?;
-        self.n_steps += n as u64;
-        Ok(episodes)
+        self.run.step(self.actions.actions(), episodes)
     }
 
     fn update(&mut self, comm: &mut Comm, deadline: Timeout) -> Result<SacUpdate, Error> {
-        let (seed, n) = (self.config.seed, self.n_updates);
+        let run = &mut self.run;
+        let (seed, n) = (run.config.seed, run.n_updates);
         let mut draws = KeyedRng::new(seed, "replay", n);
-        let (rows, _) = self.replay.sample(self.sac.batch_size, 0.0, &mut draws)?;
+        let (rows, _) = run.replay.sample(self.sac.batch_size, 0.0, &mut draws)?;
         let mut noise = KeyedRng::new(seed, "sac noise", n);
         let update = self.agent.update(rows, &mut noise, comm, deadline)?;
-        self.n_updates += 1;
+        run.n_updates += 1;
         Ok(update)
     }
 
@@ -82,24 +76,16 @@ impl SacTrainer {
 
 impl RankTrainer for SacTrainer {
     fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<SacTrainer, Error> {
-        let environments = options.environments_of(config)?;
-        config.check_on(&environments)?;
-        check_room(config, &environments, Parts::Together)?;
         let sac = config.algorithm.sac()?;
-        let (n_environments, returns) = (config.environment.n_environments, (1, sac.gamma));
         let replay = ReplayConfig {
             capacity: sac.replay.capacity,
             prioritized: None,
         };
         Ok(SacTrainer {
+            run: OffPolicyRun::new(config, options, &replay, (1, sac.gamma))?,
             agent: SacAgent::of_config(config, options)?,
-            experience: Experience::new(&environments, n_environments, returns, config.seed)?,
-            replay: Replay::new(&replay, layout_of(environments.spaces())?)?,
-            n_steps: 0,
-            n_updates: 0,
             actions: ActionBuffer::default(),
             sac: sac.clone(),
-            config: config.clone(),
         })
     }
 
@@ -112,32 +98,40 @@ impl RankTrainer for SacTrainer {
         options: &RunOptions,
         place: Place,
     ) -> Result<SacTrainer, Error> {
-        SacTrainer::restored(checkpoint, options, place)
+        let mut trainer = SacTrainer::new(&RunState::config_of(checkpoint)?, options, place)?;
+        let agent = &mut trainer.agent;
+        let learner = |weights: &[f32], optimiser: &[u8]| agent.restore(weights, optimiser);
+        trainer.run.restore(checkpoint, &options.device, learner)?;
+        Ok(trainer)
     }
 
     fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        let learner = Learner {
+            params: self.agent.params(),
+            optimiser: self.agent.optimiser(),
+            device: self.agent.device(),
+        };
         match ranks.is_first() {
-            true => self.checkpoint().map(Some),
+            true => self.run.to_checkpoint(learner).map(Some),
             false => Ok(None),
         }
     }
 
     fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error> {
-        let before = self.n_steps;
-        let episodes = self.act()?;
-        let mut losses = Vec::new();
+        let (mut episodes, mut losses) = (Vec::new(), Vec::new());
+        let steps = self.act(&mut episodes)?;
         // A step of many environments may have begun before learning does.
-        for step in (before + 1).max(self.sac.learning_starts)..=self.n_steps {
+        for step in steps.start.max(self.sac.learning_starts)..steps.end {
             if !step.is_multiple_of(self.sac.train_every) {
                 continue;
             }
             let update = self.update(comm, timeout)?;
-            if self.n_updates.is_multiple_of(self.sac.log_updates) {
+            if self.run.n_updates.is_multiple_of(self.sac.log_updates) {
                 losses = vec![self.scalars(update)];
             }
         }
         Ok(Advance {
-            n_steps: self.n_steps - before,
+            n_steps: steps.end - steps.start,
             episodes,
             losses,
             ..Advance::default()
@@ -145,19 +139,19 @@ impl RankTrainer for SacTrainer {
     }
 
     fn config(&self) -> &AgentConfig {
-        &self.config
+        &self.run.config
     }
 
     fn n_steps(&self) -> u64 {
-        self.n_steps
+        self.run.n_steps
     }
 
     fn n_updates(&self) -> u64 {
-        self.n_updates
+        self.run.n_updates
     }
 
     fn episodes(&self) -> &EpisodeStatistics {
-        self.experience.episodes()
+        self.run.experience.episodes()
     }
 
     fn params(&self) -> &Params {

@@ -8,8 +8,9 @@ use shardgraph_random::KeyedRng;
 use shardgraph_replay::Rows;
 
 use super::config::SacConfig;
-use crate::dqn::{check_ranks, column};
+use crate::dqn::column;
 use crate::error::Error;
+use crate::off_policy::check_ranks;
 use crate::run_environments::Spaces;
 
 /// What an update was like, over the whole batch and before its step.
