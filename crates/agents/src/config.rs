@@ -286,6 +286,15 @@ impl AgentConfig {
             given: n_environments.to_string(),
         }
         .check()?;
+        let takes_boxes = matches!(self.algorithm, Algorithm::Ppo(_) | Algorithm::Sac(_));
+        Rule {
+            field: "environment.name",
+            holds: takes_boxes || !environments.spaces().action_form().0,
+            expected: "an environment with discrete actions; `ppo` and `sac` learn continuous ones"
+                .to_owned(),
+            given: "one whose actions are a box".to_owned(),
+        }
+        .check()?;
         let widths = Widths::of(environments.spaces());
         match &self.algorithm {
             Algorithm::Dqn(dqn) => dqn.check(n_environments, widths),

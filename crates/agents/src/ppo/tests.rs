@@ -11,7 +11,6 @@ use crate::run::{Start, TrainOutcome, train};
 use crate::run_environments::Environments;
 use crate::run_options::RunOptions;
 use crate::testing::{cartpole, corridors};
-use crate::train_topology::train_topology;
 
 fn config(steps: u64, algorithm: &str) -> AgentConfig {
     AgentConfig::from_toml(&format!(
@@ -223,17 +222,11 @@ fn it_learns_continuous_actions() {
 /// The algorithms without continuous actions say so.
 #[test]
 fn other_algorithms_refuse_boxes() {
-    for name in ["dqn", "reinforce"] {
+    for name in ["apex", "dqn", "impala", "reinforce"] {
         let config = AgentConfig::for_environment(name, "pendulum").unwrap();
-        let start = Start::New {
-            config,
-            folder: None,
-        };
-        let error = match name {
-            "dqn" => train(&start, &RunOptions::default(), &mut |_| ()).err(),
-            _ => train_topology(&start, &RunOptions::default(), &mut |_| ()).err(),
-        };
-        let message = error.unwrap().to_string();
+        let error = config.check().unwrap_err();
+        let message = error.to_string();
+        assert!(error.is_input(), "{message}");
         assert!(message.contains("discrete"), "{message}");
     }
 }
