@@ -315,6 +315,9 @@ impl<'p> Layout<'p> {
             Marks::Points(points) => {
                 let points = points.iter();
                 points.for_each(|point| self.draw_point(svg, point, colour, opacity));
+                if series.has_labels {
+                    self.draw_labels(svg, series);
+                }
             }
             Marks::Bars { bars, width } => {
                 bars.iter()
@@ -365,6 +368,17 @@ impl<'p> Layout<'p> {
                 ([x - 4.0, high], [x + 4.0, high]),
             ] {
                 svg.segment(from, to, &format!("stroke=\"{colour}\""));
+            }
+        }
+    }
+
+    fn draw_labels(&self, svg: &mut Svg, series: &Series) {
+        let Marks::Points(points) = &series.marks else {
+            return;
+        };
+        for point in points {
+            if let Some(dot) = self.place(point.x, point.y) {
+                svg.label(dot, self.corner[0] + self.panel.size[0], &point.text);
             }
         }
     }

@@ -48,6 +48,8 @@ pub struct Series {
     pub(crate) colour: Colour,
     pub(crate) dashes: &'static str,
     pub(crate) opacity: f64,
+    /// The texts of dots stand beside them.
+    pub(crate) has_labels: bool,
     pub(crate) marks: Marks,
 }
 
@@ -83,6 +85,7 @@ impl Series {
             colour: Colour::Next,
             dashes: "",
             opacity: 1.0,
+            has_labels: false,
             marks,
         }
     }
@@ -188,6 +191,15 @@ impl Series {
     pub fn faint(self) -> Series {
         Series {
             opacity: 0.6,
+            ..self
+        }
+    }
+
+    /// Dots with their texts beside them, as far as none covers another.
+    #[must_use]
+    pub fn labelled(self) -> Series {
+        Series {
+            has_labels: true,
             ..self
         }
     }

@@ -19,9 +19,14 @@ pub(crate) fn colour(idx: usize) -> &'static str {
 /// Number of colours that differ.
 pub(crate) const N_COLOURS: usize = PALETTE.len();
 
+/// Widest label of a dot.
+const WIDEST_LABEL: f64 = 90.0;
+
 /// An SVG document in progress.
 pub(crate) struct Svg {
     text: String,
+    /// Left, top, right and bottom of the labels so far.
+    labels: Vec<[f64; 4]>,
 }
 
 impl Svg {
@@ -30,6 +35,7 @@ impl Svg {
         let [width, height] = size.map(f64::ceil);
         let mut svg = Svg {
             text: String::new(),
+            labels: Vec::new(),
         };
         svg.line(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -57,6 +63,26 @@ impl Svg {
         self.line(format_args!(
             "<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{text}</text>"
         ));
+    }
+
+    /// The label of a dot: on the right of it, on the left where it would end behind `right`; not
+    /// drawn where it would cover an earlier one.
+    pub(crate) fn label(&mut self, dot: [f64; 2], right: f64, text: &str) {
+        let text = shortened(text, WIDEST_LABEL);
+        let [x, y] = dot;
+        let left = match x + 5.0 + width(&text) > right {
+            true => x - 5.0 - width(&text),
+            false => x + 5.0,
+        };
+        let own = [left, y - 6.0, left + width(&text), y + 6.0];
+        let covers = |other: &[f64; 4]| {
+            own[0] < other[2] && other[0] < own[2] && own[1] < other[3] && other[1] < own[3]
+        };
+        if text.is_empty() || self.labels.iter().any(covers) {
+            return;
+        }
+        self.labels.push(own);
+        self.text([left, y + 4.0], "fill=\"#444\"", &text);
     }
 
     /// A straight line with further attributes.

@@ -84,6 +84,34 @@ fn each_series_has_its_marks_and_one_entry_a_name() {
 }
 
 #[test]
+fn labels_stand_beside_dots_and_cover_no_other() {
+    let dot = |x: f64, y: f64, text: &str| Point::from((x, y)).with_text(text);
+    let dots = [
+        dot(0.0, 0.0, "ann"),
+        dot(0.01, 0.0, "hidden"),
+        dot(0.0, 1.0, "b<b"),
+        dot(1.0, 1.0, "at the border"),
+    ];
+    let panel = |series| Panel::new(Axis::linear(""), Axis::linear("")).with(series);
+    let series = || Series::points("", dots.clone());
+    let svg = |series| Figure::new("", "").panel(panel(series)).svg();
+    let labelled = svg(series().labelled());
+    assert!(is_well_formed(&labelled), "{labelled}");
+    let n_texts = |text: &str| labelled.matches(&format!(">{text}</text>")).count();
+    assert_eq!(
+        [n_texts("ann"), n_texts("b&lt;b"), n_texts("hidden")],
+        [1, 1, 0]
+    );
+    let (line, _) = labelled.split_once(">at the border<").unwrap();
+    let (_, x) = line.rsplit_once("x=\"").unwrap();
+    let left: f64 = x.split('"').next().unwrap().parse().unwrap();
+    let (_, dot) = labelled.rsplit_once("cx=\"").unwrap();
+    let dot: f64 = dot.split('"').next().unwrap().parse().unwrap();
+    assert!(left < dot, "on the left: {left}, {dot}");
+    assert!(!svg(series()).contains(">ann</text>"));
+}
+
+#[test]
 fn an_error_bar_ends_at_the_border_of_a_log_axis() {
     let point = Point::from((1.0, 10.0)).with_error(50.0);
     let panel = Panel::new(Axis::linear(""), Axis::log("")).with(Series::points("", [point]));

@@ -59,7 +59,11 @@ pub fn plane(embedding: &Embedding, n_points: usize, seed: u64) -> Plane {
 /// Classes that have a colour of their own; later ones are grey and called "others".
 const N_COLOURED: u32 = 8;
 
-/// The plane as an SVG picture, each node with its label as tooltip.
+/// Nodes of a picture whose labels stand beside their dots.
+const N_LABELLED: usize = 64;
+
+/// The plane as an SVG picture, each node with its label as tooltip; of few nodes with the labels
+/// beside the dots, as far as none covers another.
 ///
 /// Nodes are coloured by their first class; those without one are grey.
 #[must_use]
@@ -72,7 +76,11 @@ pub fn svg(plane: &Plane, embedding: &Embedding, classes: Option<&Classes>) -> S
         .sized(720.0, 720.0)
         .with_equal_units();
     for (group, points) in groups(plane, embedding, classes) {
-        panel = panel.with(group.series(classes, points));
+        let series = group.series(classes, points);
+        panel = panel.with(match plane.nodes.len() <= N_LABELLED {
+            true => series.labelled(),
+            false => series,
+        });
     }
     let n_nodes = plane.nodes.len();
     let title = format!("{n_nodes} nodes along two principal axes");

@@ -123,6 +123,7 @@ fn a_picture_shows_every_node_once_and_inside() {
         assert_eq!(svg.matches(part).count(), 1, "{svg}");
     }
     assert_eq!(svg.matches("r=\"2.5\"").count(), 3);
+    assert_eq!(svg.matches(">c&amp;d</text>").count(), 1);
     for name in ["x", "y", "no class"] {
         assert!(svg.contains(&format!(">{name}</text>")), "{name} in {svg}");
     }
