@@ -1,9 +1,8 @@
 //! The names that nodes had in their file, kept so that answers can be written in the user's own terms.
 
-use std::{
-    hash::{DefaultHasher, Hasher},
-    io,
-};
+use std::io;
+
+use shardgraph_storage::hash;
 
 /// Original node labels: consecutive integers, ascending integers, or text.
 ///
@@ -238,9 +237,7 @@ impl Interner {
     /// Position of `label`, or of the gap for it.
     fn slot(&self, label: &[u8]) -> usize {
         let mask = self.table.len() - 1;
-        let mut hasher = DefaultHasher::new();
-        hasher.write(label);
-        let mut slot = hasher.finish() as usize & mask;
+        let mut slot = hash(label) as usize & mask;
         while self.table[slot] != EMPTY && self.get(self.table[slot]) != label {
             slot = (slot + 1) & mask;
         }

@@ -5,12 +5,11 @@
 //! through again: the partition's own numbers rise with first sight, so a number that is the next
 //! of its partition is a new node, and its label is the next of the partition's labels.
 
-use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read};
 use std::path::Path;
 
 use shardgraph_graph::{Interner, MAX_NODES};
-use shardgraph_storage::SpillFile;
+use shardgraph_storage::{SpillFile, hash};
 
 use super::super::labels::{LabelSpool, LabelStream};
 use super::beside;
@@ -59,9 +58,8 @@ impl Names {
 
     /// Takes the name of the next end.
     pub(super) fn push(&mut self, name: &str) -> io::Result<()> {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(name.as_bytes());
-        let partition = hasher.finish() as usize % N_PARTITIONS;
+        // The highest bits: the partition's table takes the lowest of the same hash.
+        let partition = (hash(name.as_bytes()) >> (64 - N_PARTITIONS.ilog2())) as usize;
         // Names have at most 4096 bytes.
         let len = (name.len() as u16).to_le_bytes();
         self.partitions[partition].write(&len)?;
