@@ -137,24 +137,27 @@ fn least_memory(words: &str, files: &[&Path]) -> u64 {
     least.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// kill -9 in the middle, again and again: the run ends with the bytes of one that nobody touched.
+/// kill -9 in the middle, again and again: the run ends with the bytes of one that nobody touched,
+/// those of its metrics among them, which appear while it runs.
 #[test]
 fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let (store, calm, killed) = (path("ba.store"), path("calm.npy"), path("killed.npy"));
     run("embed import ba:4000:8 --parts 8 --out {}", &[&store]).ok();
-    let words = "embed {} --epochs 4 --dim 32 --memory-limit 1KB --checkpoint-interval 0 --work {} --out {} --format json";
-    let memory = least_memory(words, &[&store, &path("calm"), &calm]) + 300_000;
+    let words = "embed {} --epochs 4 --dim 32 --memory-limit 1KB --checkpoint-interval 0 --work {} --run {} --out {} --format json";
+    let names = ["calm", "calm-run", "killed", "killed-run"].map(path);
+    let calm_run = [&*store, &*names[0], &*names[1], &*calm];
+    let killed_run = [&*store, &*names[2], &*names[3], &*killed];
+    let metrics = |name: &str| fs::read_to_string(path(name).join("metrics.jsonl")).unwrap();
+    let memory = least_memory(words, &calm_run) + 300_000;
     let words = &words.replace("1KB", &memory.to_string());
-    let answer = run(words, &[&store, &path("calm"), &calm]).json();
+    let answer = run(words, &calm_run).json();
     assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
     let whole = answer["samples"].as_u64().unwrap();
     let mut before = 0;
     for attempt in 1..=4 {
-        let mut child = command(words, &[&store, &path("killed"), &killed])
-            .spawn()
-            .unwrap();
+        let mut child = command(words, &killed_run).spawn().unwrap();
         // It has come as far as it is to, or it has ended.
         while samples_of_state(&path("killed")) <= before.max(attempt * whole / 6)
             && child.try_wait().unwrap().is_none()
@@ -166,7 +169,13 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
         before = samples_of_state(&path("killed"));
         assert!(before > 0 && before < whole, "{before} of {whole}");
     }
-    let answer = run(words, &[&store, &path("killed"), &killed]).json();
+    assert!(
+        metrics("killed-run").lines().count() >= 4,
+        "two thirds of eight passes"
+    );
+    let answer = run(words, &killed_run).json();
+    assert_eq!(metrics("killed-run"), metrics("calm-run"));
+    assert_eq!(metrics("calm-run").lines().count(), 8);
     let resumed = answer["disk"]["resumed_samples"].as_u64().unwrap();
     assert_eq!(
         (resumed, answer["samples"].as_u64().unwrap()),

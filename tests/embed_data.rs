@@ -374,6 +374,9 @@ fn a_run_leaves_its_metrics() {
     let words = "embed sbm:300:6:0.3:0.01 --dim 8 --epochs 10 --run {} --out {} --format json";
     let answer = run(words, &[&chosen, &rows]).json();
     let trials = answer["selection"]["trials"].as_array().unwrap();
+    let kept = fs::read(chosen.join("result.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(kept["selection"], answer["selection"]);
     let found = lines(&chosen);
     for (trial, line) in trials.iter().zip(&found) {
         assert_eq!(
@@ -408,10 +411,6 @@ fn a_run_leaves_its_metrics() {
     );
     run("report {} --out {}", &[&fixed, &page]).ok();
     assert!(fs::read_to_string(&page).unwrap().contains("row_norm"));
-    let message = run(
-        "embed karate --run {} --work {} --out {}",
-        &[&fixed, &chosen, &rows],
-    )
-    .error(2);
-    assert!(message.contains("cannot be used with"), "{message}");
+    let message = run("embed karate --run {} --out {}", &[&fixed, &rows]).error(2);
+    assert!(message.contains("result.json"), "{message}");
 }

@@ -9,6 +9,7 @@ mod picture;
 mod run_metrics;
 mod selection;
 mod settings;
+mod show;
 mod train;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};

@@ -45,6 +45,7 @@ fn class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
         shardgraph_device::Error,
         shardgraph_regal::Error,
         shardgraph_costgraph::Error,
+        shardgraph_job::Error,
         shardgraph_line::Error,
         shardgraph_rgcn::Error,
         shardgraph_graph::Error,

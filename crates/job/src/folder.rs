@@ -78,6 +78,22 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Takes the folder of a run whose checkpoints lie elsewhere, the newest of them at `step`: metrics
+    /// are cut back to it. Otherwise as [`Folder::of_new_run`].
+    ///
+    /// # Errors
+    /// As [`Folder::of_new_run`].
+    pub fn of_run_resumed_elsewhere(
+        path: &Path,
+        step: u64,
+        results: &[&str],
+    ) -> Result<Folder, Error> {
+        Ok(Folder {
+            begun_at: Some(step),
+            ..Folder::of_new_run(path, &[], results)?
+        })
+    }
+
     /// Takes the folder of a run that goes on, and reads its newest whole checkpoint.
     ///
     /// # Errors

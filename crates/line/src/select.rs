@@ -327,7 +327,7 @@ impl Line {
                 && device.kind() == DeviceKind::Host
                 && graph.n_edges() <= MAX_SOFTMAX_EDGES,
         };
-        let mut of_trials = |now: Progress| progress(Progress { pass: None, ..now });
+        let mut of_trials = |now: Progress<'_>| progress(Progress { pass: None, ..now });
         let selection = select(&graph, &trainer, &self.select, &mut of_trials)?;
         trainer.reports = self.reports;
         let timer = Timer::wall();
@@ -522,9 +522,9 @@ impl Trainer<'_> {
 /// Chooses orders, epochs and rates by edges that are held back.
 ///
 /// The epochs of each kind of table rise while the held-back edges are told apart better; an
-/// order that is far behind the other is left, where its trials are long. Then the best tables are put side by side, if that is better
-/// still. A graph with too few edges to hold any back gets the settings as they are, with
-/// `most_epochs`.
+/// order that is far behind the other is left, where its trials are long. Then the best tables are
+/// put side by side, if that is better still. A graph with too few edges to hold any back gets the
+/// settings as they are, with `most_epochs`. Each trial is reported as it ends.
 fn select(
     graph: &Graph,
     trainer: &Trainer<'_>,
@@ -550,7 +550,7 @@ fn select(
         search.try_spectral(&timer, progress)?;
     }
     search.climb(&trainer.climbing(), &timer, progress)?;
-    search.join(&timer)?;
+    search.join(&timer, progress)?;
     Ok(search.finish(timer.elapsed_s()))
 }
 

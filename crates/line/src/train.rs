@@ -32,6 +32,8 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_passes;
+#[cfg(test)]
 mod tests_on_disk;
 mod warm_start;
 mod worker_pool;
@@ -43,7 +45,7 @@ use shardgraph_graph::Graph;
 
 use crate::schedule::Layout;
 use crate::{
-    Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Precision, Store,
+    Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Precision, Store, Trial,
 };
 use checkpoint::TableCheckpoint;
 use clock::Clock;
@@ -64,14 +66,16 @@ pub(crate) use worker_pool::WorkerPool;
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Progress {
-    /// Samples done, of all orders.
+pub struct Progress<'t> {
+    /// Samples done, of all orders; 0 beside a trial.
     pub samples: u64,
-    /// Samples of the whole run.
+    /// Samples of the whole run; 0 beside a trial.
     pub n_samples: u64,
     /// The pass that has just ended; with the softmax loss, and where [`TrainOptions::reports`]
-    /// asks for it.
+    /// or [`DiskOptions::reports`] asks for it.
     pub pass: Option<PassReport>,
+    /// The trial of a choice that has just ended.
+    pub trial: Option<&'t Trial>,
 }
 
 /// Result of a run, and its cost.
@@ -348,6 +352,11 @@ pub fn train_on_disk(
         losses: None,
     };
     let mut checkpoint = TableCheckpoint::open(disk.work, &context)?;
+    let losses = LossSum::resumed(checkpoint.position().losses);
+    let context = RunContext {
+        losses: options.reports.then_some(&losses),
+        ..context
+    };
     let resumed_samples = checkpoint.samples();
     let mut run = Run {
         context,

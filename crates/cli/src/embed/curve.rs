@@ -61,9 +61,9 @@ fn of_passes(passes: &[PassReport]) -> [Panel; 2] {
             continue;
         }
         let loss = |pass: &PassReport| Some(Point::from((f64::from(pass.epoch), pass.loss?)));
-        let norm = |pass: &PassReport| Point::from((f64::from(pass.epoch), pass.row_norm));
+        let norm = |pass: &PassReport| Some(Point::from((f64::from(pass.epoch), pass.row_norm?)));
         losses = losses.with(Series::line(kind, own().filter_map(loss)).coloured(colour));
-        norms = norms.with(Series::line(kind, own().map(norm)).coloured(colour));
+        norms = norms.with(Series::line(kind, own().filter_map(norm)).coloured(colour));
     }
     [losses, norms]
 }

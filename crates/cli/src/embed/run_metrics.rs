@@ -1,10 +1,13 @@
-//! Folder of an embedding's run: metrics of the trials of a choice and of the training's passes.
+//! Folder of an embedding's run: metrics of the trials of a choice and of the training's passes as
+//! they end, and the answer.
 
 use std::path::Path;
 
 use serde::Serialize;
 use shardgraph_job::{Folder, Metrics, tags, wall_time};
-use shardgraph_line::{Component, Order, PassReport, Selection, Trial};
+use shardgraph_line::{Component, Order, PassReport, Progress, Trial};
+
+use crate::output_file;
 
 /// A line of metrics.jsonl.
 #[derive(Default, Serialize)]
@@ -17,7 +20,8 @@ struct Line {
     epoch: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<f64>,
-    row_norm: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row_norm: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     auc_uniform: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,38 +30,48 @@ struct Line {
     seconds: Option<f64>,
 }
 
-/// Metrics of a run in its folder, which is held until they are written.
+/// The printed answer as JSON; a folder that has it has a run that ended.
+const ANSWER: &str = "result.json";
+
+/// Metrics of a run in its folder, which is held until the run ends.
 pub(super) struct RunMetrics {
-    _folder: Folder,
+    folder: Folder,
     metrics: Metrics,
     step: u64,
 }
 
 impl RunMetrics {
-    /// Makes the folder of a new run.
-    pub(super) fn new(path: &Path) -> anyhow::Result<RunMetrics> {
-        let folder = Folder::of_new_run(path, &[], &[])?;
+    /// Takes the folder of a run whose tables have a checkpoint after so many passes: a new run has 0.
+    pub(super) fn new(path: &Path, n_passes: u64) -> anyhow::Result<RunMetrics> {
+        let folder = match n_passes {
+            0 => Folder::of_new_run(path, &[], &[ANSWER])?,
+            _ => Folder::of_run_resumed_elsewhere(path, n_passes, &[ANSWER])?,
+        };
         let metrics = folder.open_metrics(wall_time())?;
         Ok(RunMetrics {
-            _folder: folder,
+            folder,
             metrics,
-            step: 0,
+            step: n_passes,
         })
     }
 
-    /// Appends a line for each trial, then for each pass.
-    pub(super) fn write(
-        &mut self,
-        selection: Option<&Selection>,
-        passes: &[PassReport],
-    ) -> anyhow::Result<()> {
-        for trial in selection.iter().flat_map(|selection| &selection.trials) {
+    /// Appends a line for a trial or a pass that has just ended.
+    pub(super) fn step(&mut self, progress: Progress<'_>) -> anyhow::Result<()> {
+        if let Some(trial) = progress.trial {
             self.append(line_of_trial(trial))?;
         }
-        for pass in passes {
-            self.append(line_of_pass(pass))?;
+        match progress.pass {
+            Some(pass) => self.append(line_of_pass(&pass)),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Writes the answer: the run has ended.
+    pub(super) fn finish(self, answer: &impl Serialize) -> anyhow::Result<()> {
+        self.folder.check_place()?;
+        let text = serde_json::to_string_pretty(answer)? + "\n";
+        let path = self.folder.path().join(ANSWER);
+        Ok(output_file::write_all(&[(&path, text)])?)
     }
 
     fn append(&mut self, line: Line) -> anyhow::Result<()> {
@@ -68,7 +82,7 @@ impl RunMetrics {
         };
         let values = [
             (tags::LOSS, line.loss),
-            ("train/row_norm", Some(line.row_norm)),
+            ("train/row_norm", line.row_norm),
             ("eval/auc_uniform", line.auc_uniform),
             ("eval/auc_degree_matched", line.auc_degree_matched),
         ];
@@ -89,7 +103,7 @@ fn line_of_trial(trial: &Trial) -> Line {
             [Component::Line { epochs, .. } | Component::Softmax { epochs, .. }] => Some(epochs),
             _ => None,
         },
-        row_norm: trial.row_norm,
+        row_norm: Some(trial.row_norm),
         auc_uniform: Some(trial.auc.uniform),
         auc_degree_matched: Some(trial.auc.degree_matched),
         seconds: Some(trial.seconds),

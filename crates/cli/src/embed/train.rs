@@ -9,8 +9,8 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Config, DiskOptions, DiskRun, Line, PassReport, Schedule, SelectConfig, Selection, Store,
-    TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
+    Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store, TrainOptions,
+    WorkTime, check_work_folder, train_on_disk, train_with,
 };
 
 use super::curve;
@@ -18,10 +18,10 @@ use super::import::{ImportFlags, KeptStore, kept, opened};
 use super::run_metrics::RunMetrics;
 use super::selection::{warn_of_baselines, write_selection};
 use super::settings::SettingsArgs;
+use super::show::Show;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
 use crate::peak_memory::{peak_memory, program_bytes};
-use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::{duration, output_file};
 
@@ -52,9 +52,10 @@ pub(crate) struct TrainArgs {
     /// Draw a picture: AUC of the held-back edges of all trials, and loss and length of rows by epochs
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     svg: Option<PathBuf>,
-    /// The run's folder: gets metrics.jsonl with one line a trial and one an epoch of the training, the same as
-    /// events.out.tfevents.* for TensorBoard. It must have no run yet
-    #[arg(long, value_name = "DIR", conflicts_with = "work")]
+    /// The run's folder: gets a line of metrics.jsonl for each trial and each epoch as it ends, the same as
+    /// events.out.tfevents.* for TensorBoard, and result.json. It must have no run that ended; with --work a run that
+    /// was broken off goes on there
+    #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
     #[command(flatten)]
     disk: DiskArgs,
@@ -87,8 +88,14 @@ struct DiskArgs {
 
 impl DiskArgs {
     /// The options, checked.
-    fn options(&self, memory: u64, device: DeviceKind) -> anyhow::Result<DiskOptions> {
+    fn options(
+        &self,
+        memory: u64,
+        device: DeviceKind,
+        reports: bool,
+    ) -> anyhow::Result<DiskOptions> {
         let options = DiskOptions {
+            reports,
             memory,
             program_bytes: program_bytes(device),
             schedule: self.schedule,
@@ -166,8 +173,6 @@ struct Took {
     work: WorkTime,
     columns: usize,
     selection: Option<Selection>,
-    /// Of the training, where a file asks for them.
-    passes: Vec<PassReport>,
     disk: Option<OnDisk>,
 }
 
@@ -185,14 +190,16 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let config = settings.config(args.graph.seed(), &device)?;
     let form = checked_form(args)?;
     check_tables(args, settings.selection(&config).is_some())?;
-    let options = args.disk.options(args.import.memory_limit, device.kind())?;
+    let memory = args.import.memory_limit;
+    let options = (args.disk).options(memory, device.kind(), args.run.is_some())?;
     let config = Config {
         mode: Some(config.mode_on(device.kind())),
         ..config
     };
-    if let Some(work) = &args.disk.work {
-        check_work_folder(work, &config)?; // before hours of reading
-    }
+    let n_passes = match &args.disk.work {
+        Some(work) => check_work_folder(work, &config)?, // before hours of reading
+        None => 0,
+    };
     let timer = Timer::start(&Device::host());
     let (store, kept) = loaded(args, &config, form)?;
     let store = &store;
@@ -211,20 +218,33 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         config: &config,
         device: &device,
     };
-    let metrics = args.run.as_deref().map(RunMetrics::new).transpose()?;
+    let metrics = (args.run.as_deref()).map(|path| RunMetrics::new(path, n_passes));
+    let mut show = Show::new(&args.report, metrics.transpose()?);
     let took = match (&args.disk.work, &select) {
-        (Some(work), _) => on_disk(args, training, work, &options)?,
-        (None, Some(select)) => chosen(args, training, select, form)?,
-        (None, None) => in_memory(args, training, form)?,
+        (Some(work), _) => on_disk(
+            args,
+            training,
+            DiskPlace {
+                work,
+                options: &options,
+            },
+            &mut show,
+        )?,
+        (None, Some(select)) => chosen(args, training, select, form, &mut show)?,
+        (None, None) => in_memory(args, training, form, &mut show)?,
     };
-    write_curves(args, metrics, &took)?;
+    if let Some(picture) = &args.svg {
+        let curves = curve::svg(took.selection.as_ref(), show.passes());
+        output_file::write_all(&[(picture, curves)])?;
+    }
     args.report.note(&format!("wrote {}", args.out.display()));
     // The answer is there: a file that cannot be removed is no reason not to say so.
     if let Some(Err(error)) = kept.map(KeptStore::remove) {
         args.report.note(&format!("{error:#}"));
     }
-    args.report
-        .answer(&answer(args, training, took, load_seconds))
+    let answer = answer(args, training, took, load_seconds);
+    show.finish(&answer)?;
+    args.report.answer(&answer)
 }
 
 fn answer<'a>(
@@ -372,7 +392,19 @@ fn make(work: &Path) -> Result<(), BadInput> {
     std::fs::create_dir_all(work).map_err(wrong)
 }
 
-fn in_memory(args: &TrainArgs, training: Training<'_>, form: FileFormat) -> anyhow::Result<Took> {
+/// Folder of tables on disk, and how they are kept there.
+#[derive(Clone, Copy)]
+struct DiskPlace<'a> {
+    work: &'a Path,
+    options: &'a DiskOptions,
+}
+
+fn in_memory(
+    args: &TrainArgs,
+    training: Training<'_>,
+    form: FileFormat,
+    show: &mut Show,
+) -> anyhow::Result<Took> {
     let Training {
         store,
         config,
@@ -385,11 +417,9 @@ fn in_memory(args: &TrainArgs, training: Training<'_>, form: FileFormat) -> anyh
         contexts: args.contexts.is_some(),
         reports: wants_reports(args),
     };
-    let mut show = Show::new(&args.report);
     let trained = train_with(store, config, options, device, &mut |progress| {
         show.step(progress);
     })?;
-    let passes = show.into_passes();
     formats::write(&args.out, &trained.embedding, Some(form))?;
     if let (Some(path), Some(contexts)) = (&args.contexts, &trained.contexts) {
         formats::write(path, contexts, None)?;
@@ -401,7 +431,6 @@ fn in_memory(args: &TrainArgs, training: Training<'_>, form: FileFormat) -> anyh
         work: trained.work,
         columns: config.columns(),
         selection: None,
-        passes,
         disk: None,
     })
 }
@@ -411,36 +440,23 @@ fn wants_reports(args: &TrainArgs) -> bool {
     args.run.is_some() || args.svg.is_some()
 }
 
-/// Writes the metrics of the run and its picture, where they are asked for.
-fn write_curves(args: &TrainArgs, metrics: Option<RunMetrics>, took: &Took) -> anyhow::Result<()> {
-    let selection = took.selection.as_ref();
-    if let Some(mut metrics) = metrics {
-        metrics.write(selection, &took.passes)?;
-    }
-    if let Some(picture) = &args.svg {
-        output_file::write_all(&[(picture, curve::svg(selection, &took.passes))])?;
-    }
-    Ok(())
-}
-
 /// Chooses settings by held-back edges, then trains in memory.
 fn chosen(
     args: &TrainArgs,
     training: Training<'_>,
     select: &SelectConfig,
     form: FileFormat,
+    show: &mut Show,
 ) -> anyhow::Result<Took> {
     let Training {
         store,
         config,
         device,
     } = training;
-    let mut show = Show::new(&args.report);
     let line = Line::new(config.clone())
         .selecting(select.clone())
         .reporting(wants_reports(args));
     let fitted = line.fit_store(store, device, &mut |progress| show.step(progress))?;
-    let passes = show.into_passes();
     formats::write(&args.out, &fitted.embedding, Some(form))?;
     warn_of_baselines(&args.report, &fitted.selection);
     Ok(Took {
@@ -450,7 +466,6 @@ fn chosen(
         work: fitted.work,
         columns: fitted.embedding.dim(),
         selection: Some(fitted.selection),
-        passes,
         disk: None,
     })
 }
@@ -458,19 +473,18 @@ fn chosen(
 fn on_disk(
     args: &TrainArgs,
     training: Training<'_>,
-    work: &Path,
-    options: &DiskOptions,
+    place: DiskPlace<'_>,
+    show: &mut Show,
 ) -> anyhow::Result<Took> {
     let Training {
         store,
         config,
         device,
     } = training;
-    let mut show = Show::new(&args.report);
     let disk = DiskRun {
-        work,
+        work: place.work,
         npy: &args.out,
-        options,
+        options: place.options,
     };
     let trained = train_on_disk(store, config, device, disk, &mut |progress| {
         show.step(progress);
@@ -482,7 +496,6 @@ fn on_disk(
         work: trained.work,
         columns: config.columns(),
         selection: None,
-        passes: Vec::new(),
         disk: Some(OnDisk {
             groups: trained.disk.n_groups,
             loads: trained.disk.loads,
@@ -499,31 +512,6 @@ fn on_disk(
             resumed_samples: trained.resumed_samples,
         }),
     })
-}
-
-/// Progress in samples, whose number is known only once a run has begun, and the passes so far.
-struct Show {
-    samples: Progress,
-    passes: Vec<PassReport>,
-}
-
-impl Show {
-    fn new(report: &ReportArgs) -> Show {
-        Show {
-            samples: Progress::new(report, 1, "samples"),
-            passes: Vec::new(),
-        }
-    }
-
-    fn step(&mut self, progress: shardgraph_line::Progress) {
-        self.samples.set_length(progress.n_samples);
-        self.samples.update(progress.samples, String::new);
-        self.passes.extend(progress.pass);
-    }
-
-    fn into_passes(self) -> Vec<PassReport> {
-        self.passes
-    }
 }
 
 impl fmt::Display for Answer<'_> {

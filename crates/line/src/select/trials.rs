@@ -60,6 +60,12 @@ pub(super) fn ladder(family: Family, most_epochs: u32) -> Vec<u32> {
         .collect()
 }
 
+/// True for an order that climbs no further beside the best one: its score is far behind, and its
+/// next trial, of so many samples, is long.
+pub(super) fn is_left(score: f64, best: f64, next_samples: u64) -> bool {
+    score < best - BEHIND && next_samples > SHORT_TRIAL
+}
+
 /// The best trial of a kind of table, with its rows.
 struct Best {
     family: Family,
@@ -199,7 +205,7 @@ impl<'s> Search<'s> {
             let best = orders.map(|climber| climber.score).fold(0.0, f64::max);
             rising.retain(|climber| {
                 let next = 2 * u64::from(climber.epochs) * self.known.n_edges();
-                !climber.family.is_order() || climber.score >= best - BEHIND || next <= SHORT_TRIAL
+                !climber.family.is_order() || !is_left(climber.score, best, next)
             });
             if rising.is_empty() {
                 break;
@@ -220,6 +226,7 @@ impl<'s> Search<'s> {
         let began = timer.elapsed_s();
         let rows = self.rows(component, progress)?;
         self.judge(vec![component], &rows, began, timer)?;
+        self.report(progress);
         let trial = self.trials.len() - 1;
         let score = self.trials[trial].score();
         if score > self.trials[self.chosen].score() {
@@ -275,7 +282,11 @@ impl<'s> Search<'s> {
 
     /// Puts the best tables side by side with the best one, each as long as that is worth its
     /// columns.
-    pub(super) fn join(&mut self, timer: &Timer) -> Result<(), Error> {
+    pub(super) fn join(
+        &mut self,
+        timer: &Timer,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
         let mut others = std::mem::take(&mut self.best);
         let score = |search: &Search<'_>, best: &Best| search.trials[best.trial].score();
         others.sort_by(|a, b| score(self, b).total_cmp(&score(self, a)));
@@ -290,6 +301,7 @@ impl<'s> Search<'s> {
             let mut components = self.trials[self.chosen].components.clone();
             components.extend_from_slice(&self.trials[other.trial].components);
             self.judge(components, &joined, began, timer)?;
+            self.report(progress);
             let trial = self.trials.len() - 1;
             if self.trials[trial].score() > self.trials[self.chosen].score() + WORTH {
                 self.chosen = trial;
@@ -314,6 +326,16 @@ impl<'s> Search<'s> {
             seconds: timer.elapsed_s() - began,
         });
         Ok(())
+    }
+
+    /// Reports the last trial.
+    fn report(&self, progress: &mut dyn FnMut(Progress)) {
+        progress(Progress {
+            samples: 0,
+            n_samples: 0,
+            pass: None,
+            trial: self.trials.last(),
+        });
     }
 
     /// True if a trial of so many seconds fits; the first one does in any case.

@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use shardgraph_storage::{FolderLock, write_atomic};
 
 use super::context::RunContext;
+use super::reports::PartialLosses;
 use super::row_files::{RowsFile, TableKey};
 use crate::schedule::Layout;
 use crate::{Config, Error};
 
-const SCHEMA_VERSION: u32 = 9;
+const SCHEMA_VERSION: u32 = 10;
 const MANIFEST: &str = "MANIFEST.json";
 
 /// A point between two steps.
@@ -29,6 +30,8 @@ pub(super) struct Position {
     pub(super) orders: usize,
     pub(super) pass: u32,
     pub(super) step: usize,
+    /// Losses of the pass so far, where passes are reported.
+    pub(super) losses: PartialLosses,
 }
 
 /// A group and the generation of its file.
@@ -340,24 +343,28 @@ pub fn has_unfinished_run(folder: &Path) -> bool {
     folder.join(MANIFEST).exists()
 }
 
-/// Refuses a folder that a run with these settings cannot have, before the graph is read.
+/// Refuses a folder that a run with these settings cannot have, before the graph is read; gives the
+/// passes of all orders that were over at the last checkpoint there, 0 where a run is to begin.
 ///
 /// Another process trains there, another run was interrupted there, or files lie there that look
 /// like a run's. The softmax loss has no tables on disk.
 ///
 /// # Errors
 /// As [`crate::train_on_disk`]: [`Error::Setting`], [`Error::Checkpoint`] or [`Error::Io`].
-pub fn check_work_folder(folder: &Path, config: &Config) -> Result<(), Error> {
+pub fn check_work_folder(folder: &Path, config: &Config) -> Result<u64, Error> {
     super::check_on_disk(config)?;
     if !folder.exists() {
-        return Ok(());
+        return Ok(0);
     }
     let _lock = lock(folder)?;
     match Manifest::read(folder)? {
-        None => refuse_foreign_files(folder),
+        None => refuse_foreign_files(folder).map(|()| 0),
         Some(manifest) if manifest.config != normalised(config) => {
             Err(wrong(folder, "a run with other settings"))
         }
-        Some(_) => Ok(()),
+        Some(manifest) => {
+            let Position { orders, pass, .. } = manifest.position;
+            Ok(orders as u64 * u64::from(config.epochs) + u64::from(pass))
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::disk_backing::DiskBacking;
 use super::disk_use::DiskUse;
 use super::export::{Columns, check_tables, rows_to_values};
 use super::partition_buffer::PartitionBuffer;
+use super::reports::{LossSum, PartialLosses};
 use super::scalar::Scalar;
 use super::{PassReport, Progress, pipeline};
 use crate::schedule::{Job, Planner, Step};
@@ -64,7 +65,11 @@ impl Run<'_> {
                 for step in planner.pass(pass) {
                     this.train_step(workers, &mut buffer, &step)?;
                 }
-                this.report_pass(&context, &buffer, PassOf { order, pass })?;
+                let row_norm = match run.losses {
+                    None => None,
+                    Some(_) => Some(buffer.row_norm()?),
+                };
+                this.report_pass(&context, PassOf { order, pass }, row_norm);
             }
             Ok(())
         })?;
@@ -149,9 +154,11 @@ impl Run<'_> {
                 self.train_step(workers, buffer, &todo)?;
                 if timer.elapsed_s() >= pause {
                     let took = Timer::wall();
+                    let losses = self.context.losses.map(LossSum::partial);
                     let position = Position {
                         pass,
                         step,
+                        losses: losses.unwrap_or_default(),
                         ..start
                     };
                     buffer.checkpoint(position, self.n_done)?;
@@ -159,33 +166,30 @@ impl Run<'_> {
                     timer = Timer::wall();
                 }
             }
+            let order = planner.order;
+            self.report_pass(workers.context, PassOf { order, pass }, None);
         }
         let position = Position {
             pass: n_passes,
             step: 0,
+            losses: PartialLosses::default(),
             ..start
         };
         buffer.checkpoint(position, self.n_done)
     }
 
     /// Reports a pass, where that is asked for.
-    fn report_pass<T: Scalar>(
-        &mut self,
-        context: &OrderContext<'_>,
-        buffer: &PartitionBuffer<'_, T>,
-        of: PassOf,
-    ) -> Result<(), Error> {
+    fn report_pass(&mut self, context: &OrderContext<'_>, of: PassOf, row_norm: Option<f64>) {
         let Some(losses) = self.context.losses else {
-            return Ok(());
+            return;
         };
         let report = PassReport {
             order: Some(Order::one(of.order)),
             epoch: of.pass + 1,
             loss: losses.take(),
-            row_norm: buffer.row_norm()?,
+            row_norm,
         };
         self.tell(context, Some(report));
-        Ok(())
     }
 
     /// Tells how far the run is.
@@ -195,6 +199,7 @@ impl Run<'_> {
             samples: self.n_done,
             n_samples: n_orders * context.n_samples,
             pass,
+            trial: None,
         });
     }
 

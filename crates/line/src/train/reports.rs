@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Order;
 
 /// A pass over the edges that has ended.
@@ -15,8 +17,17 @@ pub struct PassReport {
     /// Mean loss of samples before their updates: of all with the softmax loss and in less than 16
     /// parts, otherwise of an eighth. None where no sample was looked at.
     pub loss: Option<f64>,
-    /// Root of the mean square of the lengths of the vertex rows.
-    pub row_norm: f64,
+    /// Root of the mean square of the lengths of the vertex rows; none with tables on disk, which
+    /// are never in memory as a whole.
+    pub row_norm: Option<f64>,
+}
+
+/// Losses of a part of a pass, as a checkpoint holds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PartialLosses {
+    units: u64,
+    n_samples: u64,
 }
 
 /// The sum of losses, the same for any number of threads.
@@ -37,6 +48,22 @@ const LOOK_EVERY: u64 = 8;
 const MANY_PARTS: u32 = 16;
 
 impl LossSum {
+    /// The sum of a pass that goes on.
+    pub(super) fn resumed(losses: PartialLosses) -> LossSum {
+        LossSum {
+            units: AtomicU64::new(losses.units),
+            n_samples: AtomicU64::new(losses.n_samples),
+        }
+    }
+
+    /// The sum since the last [`LossSum::take`].
+    pub(super) fn partial(&self) -> PartialLosses {
+        PartialLosses {
+            units: self.units.load(Ordering::Relaxed),
+            n_samples: self.n_samples.load(Ordering::Relaxed),
+        }
+    }
+
     /// True if the losses of a chunk, counted over buckets and within them, are to be added.
     pub(super) fn looks_at(n_parts: u32, chunk: u64) -> bool {
         n_parts < MANY_PARTS || chunk.is_multiple_of(LOOK_EVERY)

@@ -87,6 +87,7 @@ impl SoftmaxTraining {
                     samples: *samples,
                     n_samples,
                     pass: None,
+                    trial: None,
                 });
             }
             self.epochs = epoch + 1;
@@ -97,8 +98,9 @@ impl SoftmaxTraining {
                     order: None,
                     epoch: epoch + 1,
                     loss: Some(loss / edges.len().max(1) as f64),
-                    row_norm: row_norm(&trainer.rows, trainer.n_nodes as usize),
+                    row_norm: Some(row_norm(&trainer.rows, trainer.n_nodes as usize)),
                 }),
+                trial: None,
             });
         }
         Ok(())

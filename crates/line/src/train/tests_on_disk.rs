@@ -15,22 +15,22 @@ use crate::{NodeLabels, Order};
 use shardgraph_storage::direct::BounceBuffer;
 
 /// A folder for the run, and a file for its answer.
-struct Folder {
+pub(super) struct Folder {
     folder: tempfile::TempDir,
 }
 
 impl Folder {
-    fn new() -> Folder {
+    pub(super) fn new() -> Folder {
         Folder {
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn work(&self) -> PathBuf {
+    pub(super) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    fn train(
+    pub(super) fn train(
         &self,
         store: &Store,
         config: &Config,
@@ -46,13 +46,13 @@ impl Folder {
         train_on_disk(store, config, &Device::host(), disk, progress)
     }
 
-    fn answer(&self) -> Embedding {
+    pub(super) fn answer(&self) -> Embedding {
         formats::read(&self.folder.path().join("e.npy"), None).unwrap()
     }
 }
 
 /// A limit that leaves room for so many of 8 groups.
-fn room_for(n_groups: u64, store: &Store, config: &Config) -> DiskOptions {
+pub(super) fn room_for(n_groups: u64, store: &Store, config: &Config) -> DiskOptions {
     let all = DiskOptions {
         memory: u64::MAX,
         ..DiskOptions::default()

@@ -1,0 +1,55 @@
+//! A training as it goes on: the bar of its samples, its passes, and the metrics of its run.
+
+use serde::Serialize;
+use shardgraph_line::PassReport;
+
+use super::run_metrics::RunMetrics;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+
+/// Progress in samples, whose number is known only once a run has begun, the passes so far, and the
+/// metrics of the run, as far as they could be written.
+pub(super) struct Show {
+    samples: Progress,
+    passes: Vec<PassReport>,
+    metrics: Option<RunMetrics>,
+    failure: Option<anyhow::Error>,
+}
+
+impl Show {
+    pub(super) fn new(report: &ReportArgs, metrics: Option<RunMetrics>) -> Show {
+        Show {
+            samples: Progress::new(report, 1, "samples"),
+            passes: Vec::new(),
+            metrics,
+            failure: None,
+        }
+    }
+
+    pub(super) fn step(&mut self, progress: shardgraph_line::Progress<'_>) {
+        if progress.trial.is_none() {
+            self.samples.set_length(progress.n_samples);
+            self.samples.update(progress.samples, String::new);
+        }
+        self.passes.extend(progress.pass);
+        if let (Some(metrics), None) = (&mut self.metrics, &self.failure) {
+            self.failure = metrics.step(progress).err();
+        }
+    }
+
+    /// The passes so far.
+    pub(super) fn passes(&self) -> &[PassReport] {
+        &self.passes
+    }
+
+    /// Writes the answer to the run's folder, or tells why the metrics are not whole.
+    pub(super) fn finish(&mut self, answer: &impl Serialize) -> anyhow::Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure.context("the embedding is written, the metrics of the run are not"));
+        }
+        match self.metrics.take() {
+            Some(metrics) => metrics.finish(answer),
+            None => Ok(()),
+        }
+    }
+}
