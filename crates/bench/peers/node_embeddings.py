@@ -1,53 +1,84 @@
 """Node embeddings of other packages, for `cargo xtask repro line link-prediction`.
 
     node_embeddings.py check NAME
-    node_embeddings.py NAME EDGES OUT DIM THREADS
+    node_embeddings.py NAME EDGES OUT DIM THREADS SECONDS
 
 NAME is `deepwalk` (gensim's Word2Vec over random walks), `ensmallen-line1`, `ensmallen-line2` or
-`ensmallen-skipgram`. EDGES has `u v 1` a line, in both directions; OUT gets word2vec's text form.
-`check` prints the version of the package, or ends with 3 and says that it is absent.
+`ensmallen-skipgram`. EDGES has `u v 1` a line, in both directions; OUT gets word2vec's text form,
+and OUT.note a line about the run. `check` prints the version of the package, or ends with 3 and
+says that it is absent. Of SECONDS, which count from the start, DeepWalk fits its walks into 0.7.
 """
 
-import random
 import sys
+import time
 
+BEGAN = time.monotonic()
 
-def read(path):
-    neighbors = {}
-    with open(path) as lines:
-        for line in lines:
-            u, v, _ = line.split()
-            neighbors.setdefault(u, []).append(v)
-    return neighbors
+#: DeepWalk's settings (Perozzi et al., 2014): nodes of a walk, window, walks a node at most.
+WALK, WINDOW, MOST_WALKS = 40, 10, 80
 
 
 def write(path, names, rows):
     with open(path, "w") as out:
         out.write(f"{len(names)} {len(rows[0])}\n")
         for name, row in zip(names, rows):
-            out.write(name + " " + " ".join(f"{x:.7g}" for x in row) + "\n")
+            out.write(f"{name} " + " ".join(f"{x:.7g}" for x in row) + "\n")
 
 
-def deepwalk(edges, dim, threads):
-    """DeepWalk's walks of 40 nodes, 10 a node, and its window of 10 (Perozzi et al., 2014)."""
+class Walker:
+    """Random walks over the edges of a file, one from each node that has an edge."""
+
+    def __init__(self, edges):
+        import numpy as np
+
+        ends = np.loadtxt(edges, dtype=np.int64, usecols=(0, 1), ndmin=2)
+        ends = ends[np.argsort(ends[:, 0], kind="stable")]
+        self.neighbors = ends[:, 1]
+        self.degrees = np.bincount(ends[:, 0])
+        self.first = np.concatenate([[0], np.cumsum(self.degrees)])[:-1]
+        self.nodes = np.flatnonzero(self.degrees)
+        self.rng = np.random.default_rng(1)
+
+    def walks(self):
+        """Yields a walk from each node, in a random order."""
+        import numpy as np
+
+        at = self.rng.permutation(self.nodes)
+        steps = [at]
+        while len(steps) < WALK:
+            draw = (self.rng.random(len(at)) * self.degrees[at]).astype(np.int64)
+            at = self.neighbors[self.first[at] + draw]
+            steps.append(at)
+        for walk in np.stack(steps, axis=1).astype(str):
+            yield walk.tolist()
+
+
+def deepwalk(edges, dim, threads, seconds):
+    """DeepWalk with as many walks as fit: the first one of each node shows what a walk takes."""
     from gensim.models import Word2Vec
 
-    neighbors = read(edges)
-    draw = random.Random(1)
-    walks = []
-    nodes = list(neighbors)
-    for _ in range(10):
-        draw.shuffle(nodes)
-        for node in nodes:
-            walk = [node]
-            while len(walk) < 40:
-                walk.append(draw.choice(neighbors[walk[-1]]))
-            walks.append(walk)
+    walker = Walker(edges)
     model = Word2Vec(
-        walks, vector_size=dim, window=10, min_count=0, sg=1, hs=0, negative=5, workers=threads,
-        epochs=1, seed=1,
+        vector_size=dim, window=WINDOW, min_count=0, sg=1, hs=0, negative=5, workers=threads, seed=1,
     )
-    return nodes, [model.wv[node] for node in nodes]
+    counts = {str(node): int(walker.degrees[node]) for node in walker.nodes}
+    model.build_vocab_from_freq(counts)
+
+    def train(n_walks, rates):
+        walks = (walk for _ in range(n_walks) for walk in walker.walks())
+        model.train(
+            walks, total_examples=n_walks * len(counts), epochs=1, start_alpha=rates[0],
+            end_alpha=rates[1],
+        )
+
+    began = time.monotonic()
+    train(1, (0.025, 0.025))
+    ended = time.monotonic()
+    fitting = int((0.7 * seconds - (ended - BEGAN)) / (ended - began))
+    n_walks = 1 + max(0, min(fitting, MOST_WALKS - 1))
+    if n_walks > 1:
+        train(n_walks - 1, (0.025, 0.0001))
+    return list(counts), [model.wv[node] for node in counts], f"{n_walks} walks a node"
 
 
 def ensmallen(name, edges, dim):
@@ -67,7 +98,7 @@ def ensmallen(name, edges, dim):
     rows = model(embedding_size=dim, random_state=1, verbose=False).fit_transform(graph)
     if isinstance(rows, (list, tuple)):
         rows = rows[0]
-    return graph.get_node_names(), rows
+    return graph.get_node_names(), rows, ""
 
 
 def check(name):
@@ -85,12 +116,14 @@ def check(name):
 def main(words):
     if words[0] == "check":
         return check(words[1])
-    name, edges, out, dim, threads = words
+    name, edges, out, dim, threads, seconds = words
     if name == "deepwalk":
-        names, rows = deepwalk(edges, int(dim), int(threads))
+        names, rows, note = deepwalk(edges, int(dim), int(threads), float(seconds))
     else:
-        names, rows = ensmallen(name, edges, int(dim))
+        names, rows, note = ensmallen(name, edges, int(dim))
     write(out, names, rows)
+    with open(out + ".note", "w") as file:
+        file.write(note + "\n")
 
 
 main(sys.argv[1:])

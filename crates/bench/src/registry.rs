@@ -14,6 +14,7 @@ const TABLE: &[(&str, Measurement)] = &[
     ("line/bytes", line::bytes),
     ("line/in-flight", line::in_flight),
     ("line/link-prediction", line::link_prediction),
+    ("line/node-classes", line::node_classes),
     ("line/quality", line::quality),
     ("line/time", line::time),
     ("line/time-to-auc", line::time_to_auc),

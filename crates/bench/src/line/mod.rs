@@ -2,6 +2,7 @@
 //!
 //! A file measures one kind of figure; requests are in `benches/line/`.
 
+mod classes;
 mod defaults;
 mod graphs;
 mod peers;
@@ -57,9 +58,43 @@ pub(crate) fn link_prediction(
     request: Value,
     out: &mut Report,
 ) -> Result<(), Failure> {
-    let (own, peers) = split(request);
-    defaults::run(&parsed(own)?, out)?;
-    peers.run(context.options, out)
+    let (own, mut peers) = split(request);
+    let own: defaults::Request = parsed(own)?;
+    let first = out.lines.len();
+    let seconds = defaults::run(&own, out)?;
+    let first_of_peers = out.lines.len();
+    let asked = own.of_peers(&seconds)?;
+    for request in [&mut peers.packages, &mut peers.program] {
+        let keys = request.iter_mut().filter_map(Value::as_object_mut);
+        keys.for_each(|keys| keys.extend(asked.clone()));
+    }
+    peers.run(context.options, out)?;
+    let (ours, theirs) = out.lines[first..].split_at(first_of_peers - first);
+    if let Some(row) = defaults::comparison(ours, theirs) {
+        out.row(row);
+    }
+    Ok(())
+}
+
+/// Node classification by the default settings, ours and DeepWalk's.
+pub(crate) fn node_classes(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    let own: classes::Request = parsed(request)?;
+    let known = classes::run(&own, out)?;
+    let mut request = own.of_peers(&known);
+    request["names"] = json!(["deepwalk"]);
+    match context.options.interpreter() {
+        None => {
+            out.skip(NO_PACKAGES);
+            Ok(())
+        }
+        Some(python) => each_package(python, &request, out, &mut |request, out| {
+            classes::of_peer(request, &known, out)
+        }),
+    }
 }
 
 /// AUC by the number of samples that see the same rows.
@@ -105,7 +140,7 @@ impl Peers {
         if let Some(request) = &self.packages {
             match options.interpreter() {
                 None => out.skip(NO_PACKAGES),
-                Some(python) => of_packages(python, request, out)?,
+                Some(python) => each_package(python, request, out, &mut peers::run)?,
             }
         }
         let Some(request) = self.program else {
@@ -117,17 +152,19 @@ impl Peers {
         for (name, command) in &options.peers {
             let mut request = request.clone();
             (request["name"], request["command"]) = (json!(name), json!(command));
-            if let Err(why) = peers::run(&parsed(request)?, out) {
-                let why = why.to_string().replace('\n', "; ");
-                out.skip(&format!("not run: {name}: {why}"));
-            }
+            peers::run(&parsed(request)?, out)?;
         }
         Ok(())
     }
 }
 
-/// Embeddings of Python packages as peers; one that is absent or fails is a skip.
-fn of_packages(python: &str, request: &Value, out: &mut Report) -> Result<(), Failure> {
+/// Runs each of the Python packages that the key `names` lists; one that is absent is a skip.
+fn each_package(
+    python: &str,
+    request: &Value,
+    out: &mut Report,
+    run: &mut dyn FnMut(&peers::Request, &mut Report) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut request = request.clone();
     let names = request
         .as_object_mut()
@@ -144,12 +181,9 @@ fn of_packages(python: &str, request: &Value, out: &mut Report) -> Result<(), Fa
             continue;
         }
         request["name"] = json!(format!("{name} ({version})"));
-        let words = "{edges} {out} {dim} {threads}";
+        let words = "{edges} {out} {dim} {threads} {seconds}";
         request["command"] = json!(format!("{python} {script} {name} {words}"));
-        if let Err(why) = peers::run(&parsed(request.clone())?, out) {
-            let why = why.to_string().replace('\n', "; ");
-            out.skip(&format!("not run: {name}: {why}"));
-        }
+        run(&parsed(request.clone())?, out)?;
     }
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Other programs, where the user has them: the same graphs, seconds on the wall, and the same judgement of the rows that they leave.
 //!
 //! A peer is a command whose words may hold `{edges}` (a text file of `u v 1` in both directions, nodes are numbers), `{out}` (where it is to
-//! leave its rows, in word2vec's text form), `{dim}`, `{threads}`, `{epochs}`, `{samples}` (epochs times edges) and `{millions}` (of these, rounded
-//! up). Seconds are those of the whole command: reading and writing are among them.
+//! leave its rows, in word2vec's text form), `{dim}`, `{threads}`, `{epochs}`, `{samples}` (epochs times edges), `{millions}` (of these, rounded
+//! up) and `{seconds}` (what it may take). Seconds are those of the whole command: reading and writing are among them. A graph on which
+//! it fails, or is not done in time, is a skip. A file `{out}.note` is the note of the row.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -30,12 +32,15 @@ pub(super) struct Request {
     command: String,
     dims: Vec<usize>,
     threads: Vec<usize>,
-    epochs: u32,
+    epochs: Vec<u32>,
     runs: u32,
     /// Whether it is judged by link prediction, on 70 % of the edges.
     is_scored: bool,
     /// The longest that one run may take.
     deadline_s: f64,
+    /// By graph, seconds that a run may take where they are more than `deadline_s`: what ours took.
+    #[serde(default)]
+    equal_seconds: BTreeMap<String, f64>,
     /// Edges that the regression is fitted to at most.
     #[serde(default = "usual_fitted_edges")]
     fitted_edges: usize,
@@ -47,57 +52,72 @@ fn usual_fitted_edges() -> usize {
 
 /// What one run is asked for.
 #[derive(Clone, Copy)]
-struct Asked<'r> {
+pub(super) struct Asked<'r> {
     request: &'r Request,
+    graph: &'r str,
     dim: usize,
     threads: usize,
+    epochs: u32,
 }
 
-/// One row for each graph, number of columns and number of threads.
+/// One row for each graph, number of columns, of threads and of epochs.
 pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
     for name in &request.graphs {
         let Some(graph) = load(name, out)? else {
             continue;
         };
-        for &dim in &request.dims {
-            for &threads in &request.threads {
-                let asked = Asked {
-                    request,
-                    dim,
-                    threads,
-                };
-                let mut row = match request.is_scored {
-                    true => scores(&graph, asked)?,
-                    false => seconds(&graph, asked)?,
-                };
-                row["graph"] = json!(shown(name));
-                row["method"] = json!(request.name);
-                if !request.is_scored {
-                    row["dim"] = json!(dim);
-                    row["threads"] = json!(threads);
-                    row["epochs"] = json!(request.epochs);
+        for asked in request.on(name) {
+            let row = match request.is_scored {
+                true => scores(&graph, asked),
+                false => seconds(&graph, asked),
+            };
+            match row {
+                Ok(row) => out.row(asked.labelled(row)),
+                Err(why) => {
+                    let why = why.to_string().replace('\n', "; ");
+                    let method = asked.method();
+                    out.skip(&format!("not run: {method} on {}: {why}", shown(name)));
                 }
-                out.row(row);
             }
         }
     }
     Ok(())
 }
 
+impl Request {
+    /// All runs on a graph.
+    pub(super) fn on<'r>(&'r self, graph: &'r str) -> Vec<Asked<'r>> {
+        let mut all = Vec::new();
+        for &dim in &self.dims {
+            for &threads in &self.threads {
+                all.extend(self.epochs.iter().map(|&epochs| Asked {
+                    request: self,
+                    graph,
+                    dim,
+                    threads,
+                    epochs,
+                }));
+            }
+        }
+        all
+    }
+}
+
 fn seconds(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
     let later = |u: u32| graph.neighbors(u).iter().filter(move |&&v| u < v);
     let edges = (0..graph.n_nodes()).flat_map(|u| later(u).map(move |&v| (u, v)));
     let edges: Vec<(u32, u32)> = edges.collect();
-    let runs = (0..asked.request.runs).map(|_| Ok(asked.rows(graph.n_nodes(), &edges)?.1));
+    let runs = (0..asked.request.runs).map(|_| Ok(asked.rows(graph.n_nodes(), &edges)?.seconds));
     Ok(json!({"seconds": runs.collect::<Result<Vec<f64>, Failure>>()?}))
 }
 
 fn scores(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
-    let mut seconds = Vec::new();
+    let (mut seconds, mut note) = (Vec::new(), String::new());
     let mut make = |edges: &[(u32, u32)], _seed: u64| -> Result<Embedding, Failure> {
-        let (rows, took) = asked.rows(graph.n_nodes(), edges)?;
-        seconds.push(took);
-        Ok(rows)
+        let left = asked.rows(graph.n_nodes(), edges)?;
+        seconds.push(left.seconds);
+        note = left.note;
+        Ok(left.rows)
     };
     let eval = EvalConfig {
         runs: asked.request.runs,
@@ -108,12 +128,55 @@ fn scores(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
     let scores = evaluate_rows(graph, 1, &eval, &mut make)?;
     let uniform: Vec<f64> = scores.iter().map(|s| s.embedding.uniform).collect();
     let matched: Vec<f64> = scores.iter().map(|s| s.embedding.degree_matched).collect();
-    Ok(json!({"seconds": seconds, "auc_uniform": uniform, "auc_degree_matched": matched}))
+    let mut row =
+        json!({"seconds": seconds, "auc_uniform": uniform, "auc_degree_matched": matched});
+    if !note.is_empty() {
+        row["note"] = json!(note);
+    }
+    Ok(row)
+}
+
+/// What a run leaves.
+pub(super) struct Left {
+    pub(super) rows: Embedding,
+    pub(super) seconds: f64,
+    /// Empty where the peer leaves none.
+    pub(super) note: String,
 }
 
 impl Asked<'_> {
-    /// The rows that the command leaves for these edges, and its seconds.
-    fn rows(self, n_nodes: u32, edges: &[(u32, u32)]) -> Result<(Embedding, f64), Failure> {
+    pub(super) fn method(self) -> String {
+        let Request {
+            name,
+            command,
+            is_scored,
+            ..
+        } = self.request;
+        let placeholders = ["{epochs}", "{samples}", "{millions}"];
+        match *is_scored && placeholders.iter().any(|word| command.contains(word)) {
+            true => format!("{name}, {} epochs", self.epochs),
+            false => name.clone(),
+        }
+    }
+
+    fn labelled(self, mut row: Value) -> Value {
+        row["graph"] = json!(shown(self.graph));
+        row["method"] = json!(self.method());
+        if !self.request.is_scored {
+            row["dim"] = json!(self.dim);
+            row["threads"] = json!(self.threads);
+            row["epochs"] = json!(self.epochs);
+        }
+        row
+    }
+
+    fn deadline_s(self) -> f64 {
+        let equal = self.request.equal_seconds.get(self.graph).copied();
+        self.request.deadline_s.max(equal.unwrap_or(0.0))
+    }
+
+    /// What the command leaves for these edges.
+    pub(super) fn rows(self, n_nodes: u32, edges: &[(u32, u32)]) -> Result<Left, Failure> {
         let folder = tempfile::tempdir()?;
         let (text, out) = (
             folder.path().join("edges.txt"),
@@ -125,21 +188,27 @@ impl Asked<'_> {
         }
         std::fs::write(&text, lines)?;
         let words = self.words(edges.len(), &text, &out);
-        let seconds = ended_well(&words, self.request.deadline_s)?;
+        let seconds = ended_well(&words, self.deadline_s())?;
         let found = formats::read(&out, Some(FileFormat::Word2vecText))?;
-        Ok((by_node(&found, n_nodes)?, seconds))
+        let note = std::fs::read_to_string(folder.path().join("rows.txt.note"));
+        Ok(Left {
+            rows: by_node(&found, n_nodes)?,
+            seconds,
+            note: note.map_or(String::new(), |note| note.trim().to_owned()),
+        })
     }
 
     fn words(self, n_edges: usize, text: &Path, out: &Path) -> Vec<String> {
-        let samples = u64::from(self.request.epochs) * n_edges as u64;
+        let samples = u64::from(self.epochs) * n_edges as u64;
         let values = [
             ("{edges}", text.display().to_string()),
             ("{out}", out.display().to_string()),
             ("{dim}", self.dim.to_string()),
             ("{threads}", self.threads.to_string()),
-            ("{epochs}", self.request.epochs.to_string()),
+            ("{epochs}", self.epochs.to_string()),
             ("{samples}", samples.to_string()),
             ("{millions}", samples.div_ceil(1_000_000).to_string()),
+            ("{seconds}", self.deadline_s().to_string()),
         ];
         let filled = |word: &str| {
             let put = |word: String, (key, value): &(&str, String)| word.replace(key, value);
@@ -210,7 +279,7 @@ mod tests {
         let mut out = Report::default();
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("peer.sh");
-        let awk = r#"awk -v d="$3" '{ n[$1]++ } END { print length(n), d; for (u in n) { printf "%s", u; for (k = 1; k <= d; k++) printf " %f", n[u] / k; print "" } }' "$1" > "$2""#;
+        let awk = r#"awk -v d="$3" '{ n[$1]++ } END { print length(n), d; for (u in n) { printf "%s", u; for (k = 1; k <= d; k++) printf " %f", n[u] / k; print "" } }' "$1" > "$2"; echo "of $4 s" > "$2.note""#;
         std::fs::write(&script, awk).unwrap();
         let request = |command: &str, is_scored: bool| Request {
             graphs: vec!["sbm:200:4:0.3:0.01".to_owned()],
@@ -218,15 +287,32 @@ mod tests {
             command: command.to_owned(),
             dims: vec![4],
             threads: vec![1],
-            epochs: 2,
+            epochs: vec![2, 3],
             runs: 2,
             is_scored,
             deadline_s: 60.0,
+            equal_seconds: BTreeMap::new(),
             fitted_edges: 60_000,
         };
-        let own = format!("sh {} {{edges}} {{out}} {{dim}}", script.display());
+        let own = format!(
+            "sh {} {{edges}} {{out}} {{dim}} {{seconds}} {{epochs}}",
+            script.display()
+        );
         run(&request(&own, false), &mut out).unwrap();
-        run(&request(&own, true), &mut out).unwrap();
+        let longer = Request {
+            equal_seconds: BTreeMap::from([("sbm:200:4:0.3:0.01".to_owned(), 61.5)]),
+            ..request(&own, true)
+        };
+        run(&longer, &mut out).unwrap();
+        assert_eq!(
+            (out.lines.len(), out.skips.len()),
+            (4, 0),
+            "{:?}",
+            out.skips
+        );
+        assert_eq!(out.lines[1]["epochs"], 3);
+        assert_eq!(out.lines[3]["method"], "degrees, 3 epochs");
+        assert_eq!(out.lines[3]["note"], "of 61.5 s");
         let hurried = Request {
             deadline_s: 0.05,
             ..request("sleep 600", false)
@@ -238,8 +324,10 @@ mod tests {
             (hurried, "not done within 0.05 s"),
             (request(no_node, false), "rows.txt"),
         ] {
-            let message = run(&request, &mut out).unwrap_err().to_string();
-            assert!(message.contains(reason), "{message}");
+            out.skips.clear();
+            run(&request, &mut out).unwrap();
+            assert_eq!(out.skips.len(), 2);
+            assert!(out.skips[0].contains(reason), "{}", out.skips[0]);
         }
     }
 }
