@@ -198,7 +198,7 @@ const SHIPPED: [Shipped; 24] = [
         environment: "pendulum",
         n_environments: 1,
         scale_observations: false,
-        steps: 10_000,
+        steps: 20_000,
         algorithm: || Algorithm::Sac(pendulum_sac()),
     },
     game("seaquest-ppo", "MinAtar's Seaquest, PPO", "seaquest"),
