@@ -40,6 +40,7 @@ mod ranks;
 mod real_graphs;
 mod rgcn_import;
 mod rgcn_links;
+mod rgcn_odd_tables;
 mod rgcn_ranks;
 mod rgcn_schema;
 mod rgcn_train;

@@ -374,11 +374,12 @@ fn validation_and_batches_are_in_the_answer() {
     assert_eq!(chosen["rank_times"].as_array().unwrap().len(), 1);
     let batches = run(&format!("{words} --epochs 3 --batch 16 --fan-out 2"), &[]).json();
     assert!(number(&batches, "accuracy_mean") > 0.0);
-    let message = run(&format!("{words} --batch 16 --ranks 2"), &[]).error(2);
-    assert!(
-        message.contains("ranks = 2: expected 1 with --batch"),
-        "{message}"
-    );
+    let words_of_ranks = format!("{words} --epochs 3 --batch 16 --fan-out 2 --ranks 2");
+    let shared = run(&words_of_ranks, &[]).json();
+    for key in ["params_hash", "final_loss", "evaluation"] {
+        assert_eq!(shared[key], batches[key], "{key}");
+    }
+    assert_eq!(shared["rank_times"].as_array().unwrap().len(), 2);
     let message = run(&format!("{words} --patience 3"), &[]).error(2);
     assert!(message.contains("patience = 3: expected 0"), "{message}");
 }

@@ -176,11 +176,19 @@ impl Graph {
         words.extend(own.map(str::to_owned));
         words.extend(["--partition", method, "--format", "json"].map(str::to_owned));
         let plan = launch::run_here(&context.program, &words, &context.scratch)?;
-        let most = plan.largest("bytes_per_device").unwrap_or(f64::NAN);
+        let bytes = plan.field("bytes_per_device").and_then(Value::as_array);
+        let bytes: Vec<f64> = bytes
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_f64)
+            .collect();
+        let most = bytes.iter().copied().fold(f64::NAN, f64::max);
+        let mean = bytes.iter().sum::<f64>() / bytes.len() as f64;
         Ok(json!({
             "devices": devices,
             "cost_max_over_mean": plan.number("cost_max_over_mean")?,
             "edges_max_over_mean": plan.number("edges_max_over_mean")?,
+            "bytes_max_over_mean": most / mean,
             "device_mib": most / MIB,
             "replicated_mib": plan.number("replicated_bytes")? / MIB,
             "split_relations": plan.number("split_relations")?,

@@ -250,9 +250,14 @@ fn link_config(n_nodes: u32, settings: &str) -> Result<LinkConfig, serde_json::E
         (false, true) => LinkConfig::sampled(),
         (false, false) => LinkConfig::for_nodes(n_nodes),
     };
+    let is_warm_up_given = settings.get("warm_epochs").is_some();
     let mut whole = serde_json::to_value(base)?;
     overlay(&mut whole, settings);
-    serde_json::from_value(whole)
+    let config: LinkConfig = serde_json::from_value(whole)?;
+    Ok(match is_warm_up_given {
+        true => config,
+        false => config.with_short_warm_up(),
+    })
 }
 
 impl IntoPyErr for Error {

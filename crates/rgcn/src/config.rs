@@ -269,13 +269,18 @@ impl Config {
 
     /// Refuses a graph whose features are not the input that is asked for.
     pub(crate) fn check_features(&self, graph: &RelationalGraph) -> Result<(), Error> {
-        let width = graph.features().map_or(0, Features::width);
-        match self.features && width != self.embedding {
-            false => Ok(()),
-            true => {
-                let expected = format!("{width}, the width of the graph's features");
-                Err(Error::config("embedding", self.embedding, &expected))
-            }
+        let refuse = |message: String| Err(Error::new(Error::Config, message));
+        match (self.features, graph.features().map(Features::width)) {
+            (true, Some(width)) if width == self.embedding => Ok(()),
+            (true, Some(width)) => refuse(format!(
+                "features of width {width}: expected {}, as the model reads them",
+                self.embedding
+            )),
+            (true, None) => refuse(format!(
+                "the graph has no features: expected those of width {} that the model reads (--features of the program)",
+                self.embedding
+            )),
+            (false, _) => Ok(()),
         }
     }
 

@@ -43,6 +43,14 @@ pub enum Error {
     /// A rank was lost, or waited past its deadline.
     #[error("{0}")]
     Rank(String),
+    /// Another rank ended the run for a reason that it announced with its class.
+    #[error("{message}")]
+    Aborted {
+        /// The class of the failure there.
+        class: Class,
+        /// The rank and the failure there.
+        message: String,
+    },
     /// The system gave no thread for a rank.
     #[error("{0}")]
     NoThread(String),
@@ -83,10 +91,16 @@ impl Error {
         match self {
             Error::Diverged(_) => Class::NoAnswer,
             Error::Rank(_) => Class::LostRank,
+            Error::Aborted { class, .. } => *class,
             Error::NoThread(_) => Class::MissingDevice,
             Error::Device(error) => error.class(),
             _ => Class::Input,
         }
+    }
+
+    /// True if the failure began on another rank.
+    pub(crate) fn is_of_other_rank(&self) -> bool {
+        matches!(self, Error::Rank(_) | Error::Aborted { .. })
     }
 }
 
@@ -118,6 +132,12 @@ impl From<shardgraph_collectives::CommError> for Error {
     fn from(error: shardgraph_collectives::CommError) -> Error {
         match error.kind() {
             CommErrorKind::NoThread { .. } => Error::NoThread(error.to_string()),
+            CommErrorKind::Aborted {
+                class: Some(class), ..
+            } => Error::Aborted {
+                class: *class,
+                message: error.to_string(),
+            },
             _ => Error::Rank(error.to_string()),
         }
     }

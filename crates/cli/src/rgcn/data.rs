@@ -23,7 +23,7 @@ pub(crate) struct DataArgs {
     /// A file of triples (.nt, .ttl, .csv, .tsv, OpenKE's train2id.txt; .gz and .zst are unpacked, .tar.gz opened), or
     /// ba-rel:NODES:EDGES_PER_NODE:RELATIONS, with :zipf after it for relations of unequal size
     file: PathBuf,
-    /// Format of the file: n-triples, turtle, integer-csv, openke or tab-separated [default: by extension,
+    /// Format of the file: n-triples, turtle, integer-csv, openke, tab-separated or csv [default: by extension,
     /// then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<TripleFormat>,

@@ -45,10 +45,11 @@ pub(crate) struct LinkArgs {
     /// What to learn: the classes of nodes, or links: FILE has triples to learn from, --valid and --test have others
     #[arg(long, value_name = "classes|links", default_value = "classes")]
     pub(crate) task: Task,
-    /// Model below the decoder: none (vectors of nodes and relations alone), or rgcn (the paper's, which ranks worse) [default: none]
+    /// Model below the decoder: none (vectors of nodes and relations alone), or rgcn (its layers add to the vectors; with a sampled loss the
+    /// paper's model, which ranks worse) [default: none]
     #[arg(long, value_name = "none|rgcn", hide_possible_values = true)]
     encoder: Option<EncoderKind>,
-    /// Epochs of the decoder alone, before the encoder's layers join; with k-vs-all [default: 14]
+    /// Epochs of the decoder alone, before the encoder's layers join; with k-vs-all [default: 14, at most half of the epochs]
     #[arg(long, value_name = "N")]
     warm_epochs: Option<u32>,
     /// Questions of a step with the encoder's messages; 0: all; with k-vs-all [default: 4096]
@@ -72,8 +73,7 @@ pub(crate) struct LinkArgs {
     /// Consecutive samples that share their negatives: triples [default: 32]
     #[arg(long, value_name = "N")]
     shared_negatives: Option<u32>,
-    /// Loss of a sample: k-vs-all (cross entropy over all nodes, without an encoder), softmax over sampled ones, or logistic as R-GCN's
-    /// authors have it
+    /// Loss of a sample: k-vs-all (cross entropy over all nodes), softmax over sampled ones, or logistic as R-GCN's authors have it
     /// [default: k-vs-all up to 100000 nodes, else softmax]
     #[arg(long, value_name = "LOSS")]
     loss: Option<LinkLoss>,
@@ -98,24 +98,28 @@ pub(crate) struct LinkArgs {
 }
 
 impl LinkArgs {
-    /// Whether a flag is given that only links have.
-    pub(crate) fn is_set(&self) -> bool {
-        self.dim.is_some()
-            || self.edge_dropout.is_some()
-            || self.negatives.is_some()
-            || self.shared_negatives.is_some()
-            || self.loss.is_some()
-            || self.decoder_l2.is_some()
-            || self.clip.is_some()
-            || self.valid_epochs.is_some()
-            || self.decoder.is_some()
-            || self.encoder.is_some()
-            || self.freeze_encoder
-            || self.warm_epochs.is_some()
-            || self.message_batch.is_some()
-            || self.layer_rate.is_some()
-            || self.reciprocal
-            || self.n3.is_some()
+    /// A flag that is given and that only links have.
+    pub(crate) fn given_flag(&self) -> Option<&'static str> {
+        let flags = [
+            ("--dim", self.dim.is_some()),
+            ("--edge-dropout", self.edge_dropout.is_some()),
+            ("--negatives", self.negatives.is_some()),
+            ("--shared-negatives", self.shared_negatives.is_some()),
+            ("--loss", self.loss.is_some()),
+            ("--decoder-l2", self.decoder_l2.is_some()),
+            ("--clip", self.clip.is_some()),
+            ("--valid-epochs", self.valid_epochs.is_some()),
+            ("--score-function", self.decoder.is_some()),
+            ("--encoder", self.encoder.is_some()),
+            ("--freeze-encoder", self.freeze_encoder),
+            ("--warm-epochs", self.warm_epochs.is_some()),
+            ("--message-batch", self.message_batch.is_some()),
+            ("--layer-rate", self.layer_rate.is_some()),
+            ("--reciprocal", self.reciprocal),
+            ("--n3", self.n3.is_some()),
+        ];
+        let given = flags.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(flag, _)| flag)
     }
 
     /// The settings that hold where no flag says otherwise.
@@ -143,7 +147,10 @@ impl LinkArgs {
         }
         let width = self.dim.unwrap_or(base.width);
         let encoder = match base.residual {
-            false => base.encoder,
+            false => Config {
+                blocks: base.encoder.blocks.min(width),
+                ..base.encoder
+            },
             true => Config {
                 embedding: width,
                 blocks: (width / LinkConfig::BLOCK).max(1),
@@ -180,8 +187,23 @@ impl LinkArgs {
             clip: self.clip.unwrap_or(base.clip),
             valid_epochs: self.valid_epochs.unwrap_or(base.valid_epochs),
         };
+        let config = self.with_warm_up(config)?;
         config.check()?;
         Ok(config)
+    }
+
+    /// Settings whose encoder's layers join before the last epoch.
+    fn with_warm_up(&self, config: LinkConfig) -> Result<LinkConfig, BadInput> {
+        let n_epochs = config.encoder.epochs;
+        match self.warm_epochs {
+            None => Ok(config.with_short_warm_up()),
+            Some(warm_epochs) if warm_epochs > 0 && warm_epochs >= n_epochs => {
+                Err(BadInput(format!(
+                    "--warm-epochs {warm_epochs}: expected fewer than the {n_epochs} epochs, or no layer joins"
+                )))
+            }
+            Some(_) => Ok(config),
+        }
     }
 }
 
@@ -306,11 +328,16 @@ pub(crate) struct QuestionArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "object", "relation"])]
     queries: Option<PathBuf>,
     /// How many to list: ends of links, the likeliest first [default: 10]
-    #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
 }
 
 impl QuestionArgs {
+    /// The number of ends to list.
+    fn n_best(&self) -> usize {
+        self.top.unwrap_or(10) as usize
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.subject.is_some()
             || self.object.is_some()
@@ -346,7 +373,7 @@ pub(crate) fn complete(
     report: &ReportArgs,
 ) -> anyhow::Result<()> {
     if let Some(queries) = &question.queries {
-        let n_best = question.top.unwrap_or(10);
+        let n_best = question.n_best();
         return queries::run(queries, n_best, data, run, out, report);
     }
     if out.is_some() {
@@ -375,7 +402,7 @@ pub(crate) fn complete(
         relation,
         is_head,
     };
-    let best = saved.complete(&files.links, asked, question.top.unwrap_or(10))?;
+    let best = saved.complete(&files.links, asked, question.n_best())?;
     let ends = best.iter().map(|end| End {
         node: files.nodes.get(end.node),
         score: end.score,

@@ -10,7 +10,7 @@ use shardgraph_rgcn::partition::{Method, Pairs};
 use shardgraph_rgcn::plan::{ModelShape, Plan, PlanOptions};
 
 use super::data::{Data, DataArgs};
-use super::settings::SettingsArgs;
+use super::settings::ModelArgs;
 use crate::exit::BadInput;
 use crate::quantity;
 use crate::report::ReportArgs;
@@ -35,7 +35,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "METHOD", default_value = "source")]
     partition: Method,
     #[command(flatten)]
-    settings: SettingsArgs,
+    model: ModelArgs,
     /// Units of the output [default: the classes of the labels, else 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     n_classes: Option<u32>,
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         method: args.partition,
         n_devices: args.devices,
         shape: ModelShape {
-            config: args.settings.config(&data.graph, false)?,
+            config: args.model.config(&data.graph)?,
             classes: classes.unwrap_or(16),
         },
         budget: args.device_memory,

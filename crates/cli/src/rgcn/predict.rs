@@ -188,6 +188,10 @@ impl PredictArgs {
                 nodes.push(found.ok_or_else(|| unknown(place()))?);
                 names.push(name.trim().to_owned());
             }
+            if nodes.is_empty() {
+                let text = format!("{}: the file names no node", path.display());
+                return Err(BadInput(text).into());
+            }
         }
         Ok((names, nodes))
     }

@@ -60,6 +60,10 @@ pub(super) fn run(
         questions.push(question);
         queries.push(query);
     }
+    if questions.is_empty() {
+        let text = format!("{}: the file holds no question", path.display());
+        return Err(BadInput(text).into());
+    }
     let saved = SavedLinks::read(&files.links, model)?;
     let best = saved.complete_all(&files.links, &questions, n_best)?;
     for (query, best) in queries.iter_mut().zip(best) {

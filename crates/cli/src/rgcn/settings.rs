@@ -12,16 +12,52 @@ use shardgraph_rgcn::{
 use crate::exit::BadInput;
 use crate::settings_file::{SettingsFile, checked};
 
-/// The model and how it is trained; what is left out is the preset's.
+/// The model; what is left out is the preset's.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
-pub(crate) struct SettingsArgs {
+pub(crate) struct ModelArgs {
     /// Named settings: aifb, mutag, am or paper [default: those of the graph that is nearest in size]
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Preset>,
     /// Settings as TOML or JSON: `preset`, and the names that the answer has under `settings`; flags win
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Widths of the layers before the last one, as 16 or 32,16; none for a single layer
+    #[arg(long, value_name = "WIDTHS")]
+    hidden: Option<String>,
+    /// Bases that the relations of a layer share; 0: each relation has weights of its own
+    #[arg(long, value_name = "N")]
+    bases: Option<usize>,
+    /// Blocks of block-diagonal weights; 0: whole ones
+    #[arg(long, value_name = "N")]
+    blocks: Option<usize>,
+    /// Learn a vector of this width for each node as input; 0: one-hot input
+    #[arg(long, value_name = "WIDTH")]
+    input_dim: Option<usize>,
+    /// Leave out the self loop
+    #[arg(long)]
+    no_self_loop: bool,
+    /// Add a bias in each layer
+    #[arg(long)]
+    bias: bool,
+    /// Optimiser: sgd, adagrad or adam [default: of the preset]
+    #[arg(long, alias = "optimizer", value_name = "RULE")]
+    optimiser: Option<Optimiser>,
+    /// Mode of training: full (all nodes in each epoch) or pruned (the receptive field of the training
+    /// nodes, with the same result) [default: pruned]
+    #[arg(long, value_name = "full|pruned")]
+    mode: Option<Mode>,
+    /// exact: the same bits for any number of ranks; float: faster [default: exact]
+    #[arg(long, value_name = "exact|float")]
+    sums: Option<Sums>,
+}
+
+/// The model and how it is trained; what is left out is the preset's.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct SettingsArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// Passes over the training data: over the labelled nodes or triples; with --resume, to go to
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<u32>,
@@ -38,27 +74,9 @@ pub(crate) struct SettingsArgs {
     /// graph [default: 0]
     #[arg(long, value_name = "N")]
     fan_out: Option<u32>,
-    /// Widths of the layers before the last one, as 16 or 32,16; none for a single layer
-    #[arg(long, value_name = "WIDTHS")]
-    hidden: Option<String>,
-    /// Bases that the relations of a layer share; 0: each relation has weights of its own
-    #[arg(long, value_name = "N")]
-    bases: Option<usize>,
-    /// Blocks of block-diagonal weights; 0: whole ones
-    #[arg(long, value_name = "N")]
-    blocks: Option<usize>,
     /// Divide messages by the edges of their relation into a node, or by all edges into it [default: relation]
     #[arg(long, alias = "normalizer", value_name = "relation|node")]
     normaliser: Option<Normaliser>,
-    /// Learn a vector of this width for each node as input; 0: one-hot input
-    #[arg(long, value_name = "WIDTH")]
-    input_dim: Option<usize>,
-    /// Leave out the self loop
-    #[arg(long)]
-    no_self_loop: bool,
-    /// Add a bias in each layer
-    #[arg(long)]
-    bias: bool,
     /// Share of hidden units that an epoch leaves out
     #[arg(long, value_name = "SHARE")]
     dropout: Option<f32>,
@@ -68,84 +86,43 @@ pub(crate) struct SettingsArgs {
     /// Weights of classes in the loss: none, or balanced (each class counts as much as any other) [default: none]
     #[arg(long, value_name = "none|balanced")]
     class_weights: Option<ClassWeights>,
-    /// Optimiser: sgd, adagrad or adam [default: of the preset]
-    #[arg(long, alias = "optimizer", value_name = "RULE")]
-    optimiser: Option<Optimiser>,
     /// Learning rate [default: of the preset]
     #[arg(long, value_name = "RATE")]
     learning_rate: Option<f32>,
-    /// Mode of training: full (all nodes in each epoch) or pruned (the receptive field of the training
-    /// nodes, with the same result) [default: pruned]
-    #[arg(long, value_name = "full|pruned")]
-    mode: Option<Mode>,
-    /// exact: the same bits for any number of ranks; float: faster [default: exact]
-    #[arg(long, value_name = "exact|float")]
-    sums: Option<Sums>,
     /// Seed of all that is random: the first one of --repeats [default: 1]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 }
 
-impl SettingsArgs {
-    /// The file that is read, if any.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.config.as_deref()
-    }
-
-    /// The preset's settings under the flags', checked; with nodes to validate on, these say when training ends.
-    pub(crate) fn config(
-        &self,
-        graph: &RelationalGraph,
-        has_validation: bool,
-    ) -> anyhow::Result<Config> {
+impl ModelArgs {
+    /// The preset's settings under the flags', checked.
+    pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
         let file = self.settings()?;
-        let preset = match &file {
-            Some(file) => preset_of(file)?,
-            None => None,
-        };
-        let nearest = || Preset::for_nodes(graph.n_nodes());
-        let base = Config::preset(self.preset.or(preset).unwrap_or_else(nearest));
-        let base = match has_validation {
-            true => base.with_validation(),
-            false => base,
-        };
-        let Some(features) = graph.features() else {
-            return self.over(base, file.as_ref());
-        };
-        if self.input_dim.is_some() {
-            let text = "the input is --features or a learnt --input-dim: give one of them";
-            return Err(BadInput(text.to_owned()).into());
-        }
-        let base = Config {
-            embedding: features.width(),
-            features: true,
-            ..base
-        };
-        self.over(base, file.as_ref())
+        let base = self.base(graph, file.as_ref())?;
+        over(base, file.as_ref(), |base| self.under_flags(base))
     }
 
     fn settings(&self) -> Result<Option<SettingsFile>, BadInput> {
         self.config.as_deref().map(SettingsFile::read).transpose()
     }
 
-    /// Settings under the flags', checked, for a task that has no presets.
-    pub(crate) fn without_preset(&self, base: Config) -> anyhow::Result<Config> {
-        let file = self.settings()?;
-        match &file {
-            Some(file) if file.get("preset").is_some() => {
-                Err(file.wrong("preset", &"it is not for --task links").into())
-            }
-            _ => self.over(base, file.as_ref()),
-        }
-    }
-
-    /// Settings under the flags', checked.
-    fn over(&self, base: Config, file: Option<&SettingsFile>) -> anyhow::Result<Config> {
-        let make = |file: Option<&SettingsFile>| match file {
-            None => self.under_flags(base.clone()),
-            Some(file) => self.under_flags(over_file(file, &base)?),
+    /// The preset's settings for the graph.
+    fn base(&self, graph: &RelationalGraph, file: Option<&SettingsFile>) -> anyhow::Result<Config> {
+        let preset = file.map(preset_of).transpose()?.flatten();
+        let nearest = || Preset::for_nodes(graph.n_nodes());
+        let base = Config::preset(self.preset.or(preset).unwrap_or_else(nearest));
+        let Some(features) = graph.features() else {
+            return Ok(base);
         };
-        checked(file, make, Config::check)
+        if self.input_dim.is_some() {
+            let text = "the input is --features or a learnt --input-dim: give one of them";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        Ok(Config {
+            embedding: features.width(),
+            features: true,
+            ..base
+        })
     }
 
     /// Settings under the flags'.
@@ -164,39 +141,95 @@ impl SettingsArgs {
                 (None, Some(1..)) => 0,
                 (blocks, _) => blocks.unwrap_or(base.blocks),
             },
-            normaliser: self.normaliser.unwrap_or(base.normaliser),
             embedding: self.input_dim.unwrap_or(base.embedding),
-            features: base.features,
             self_loop: base.self_loop && !self.no_self_loop,
             bias: base.bias || self.bias,
+            optimiser: self.optimiser.unwrap_or(base.optimiser),
+            mode: self.mode.unwrap_or(base.mode),
+            sums: self.sums.unwrap_or(base.sums),
+            ..base
+        })
+    }
+
+    fn is_set(&self) -> bool {
+        self.preset.is_some()
+            || self.config.is_some()
+            || self.hidden.is_some()
+            || self.bases.is_some()
+            || self.blocks.is_some()
+            || self.input_dim.is_some()
+            || self.no_self_loop
+            || self.bias
+            || self.optimiser.is_some()
+            || self.mode.is_some()
+            || self.sums.is_some()
+    }
+}
+
+impl SettingsArgs {
+    /// The file that is read, if any.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.model.config.as_deref()
+    }
+
+    /// The preset's settings under the flags', checked; with nodes to validate on, these say when training ends.
+    pub(crate) fn config(
+        &self,
+        graph: &RelationalGraph,
+        has_validation: bool,
+    ) -> anyhow::Result<Config> {
+        let file = self.model.settings()?;
+        let base = self.model.base(graph, file.as_ref())?;
+        let base = match has_validation {
+            true => base.with_validation(),
+            false => base,
+        };
+        over(base, file.as_ref(), |base| self.under_flags(base))
+    }
+
+    /// Settings under the flags', checked, for a task that has no presets.
+    pub(crate) fn without_preset(&self, base: Config) -> anyhow::Result<Config> {
+        let file = self.model.settings()?;
+        match &file {
+            Some(file) if file.get("preset").is_some() => {
+                Err(file.wrong("preset", &"it is not for --task links").into())
+            }
+            _ => over(base, file.as_ref(), |base| self.under_flags(base)),
+        }
+    }
+
+    /// Settings under the flags'.
+    fn under_flags(&self, base: Config) -> anyhow::Result<Config> {
+        let base = self.model.under_flags(base)?;
+        Ok(Config {
+            normaliser: self.normaliser.unwrap_or(base.normaliser),
             dropout: self.dropout.unwrap_or(base.dropout),
             l2: self.l2.unwrap_or(base.l2),
             class_weights: self.class_weights.unwrap_or(base.class_weights),
-            optimiser: self.optimiser.unwrap_or(base.optimiser),
             rate: self.learning_rate.unwrap_or(base.rate),
             epochs: self.epochs.unwrap_or(base.epochs),
             patience: self.patience.unwrap_or(base.patience),
             batch: self.batch.unwrap_or(base.batch),
             fan_out: self.fan_out.unwrap_or(base.fan_out),
             seed: self.seed.unwrap_or(base.seed),
-            mode: self.mode.unwrap_or(base.mode),
-            sums: self.sums.unwrap_or(base.sums),
+            ..base
         })
     }
 
     /// A flag that is given and that only layers have.
     pub(crate) fn encoder_flag(&self) -> Option<&'static str> {
+        let model = &self.model;
         let flags = [
-            ("--hidden", self.hidden.is_some()),
-            ("--bases", self.bases.is_some()),
-            ("--blocks", self.blocks.is_some()),
+            ("--hidden", model.hidden.is_some()),
+            ("--bases", model.bases.is_some()),
+            ("--blocks", model.blocks.is_some()),
             ("--normaliser", self.normaliser.is_some()),
-            ("--input-dim", self.input_dim.is_some()),
-            ("--no-self-loop", self.no_self_loop),
-            ("--bias", self.bias),
+            ("--input-dim", model.input_dim.is_some()),
+            ("--no-self-loop", model.no_self_loop),
+            ("--bias", model.bias),
             ("--l2", self.l2.is_some()),
-            ("--mode", self.mode.is_some()),
-            ("--sums", self.sums.is_some()),
+            ("--mode", model.mode.is_some()),
+            ("--sums", model.sums.is_some()),
         ];
         let given = flags.into_iter().find(|(_, is_given)| *is_given);
         given.map(|(flag, _)| flag)
@@ -204,27 +237,30 @@ impl SettingsArgs {
 
     /// Whether something but the epochs is asked for: a run that goes on has the rest from its checkpoint.
     pub(crate) fn is_set(&self) -> bool {
-        self.preset.is_some()
-            || self.config.is_some()
+        self.model.is_set()
             || self.patience.is_some()
             || self.batch.is_some()
             || self.fan_out.is_some()
-            || self.hidden.is_some()
-            || self.bases.is_some()
-            || self.blocks.is_some()
             || self.normaliser.is_some()
-            || self.input_dim.is_some()
-            || self.no_self_loop
-            || self.bias
             || self.dropout.is_some()
             || self.l2.is_some()
             || self.class_weights.is_some()
-            || self.optimiser.is_some()
             || self.learning_rate.is_some()
-            || self.mode.is_some()
-            || self.sums.is_some()
             || self.seed.is_some()
     }
+}
+
+/// Settings under the flags', checked.
+fn over(
+    base: Config,
+    file: Option<&SettingsFile>,
+    under_flags: impl Fn(Config) -> anyhow::Result<Config>,
+) -> anyhow::Result<Config> {
+    let make = |file: Option<&SettingsFile>| match file {
+        None => under_flags(base.clone()),
+        Some(file) => under_flags(over_file(file, &base)?),
+    };
+    checked(file, make, Config::check)
 }
 
 /// The preset that a file names.

@@ -258,7 +258,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         ("--valid-share", args.valid_share.is_some()),
         ("--device-memory", args.device_memory.is_some()),
         ("--timeout", args.timeout.is_some()),
-        ("--preset", args.settings.preset.is_some()),
+        ("--preset", args.settings.model.preset.is_some()),
     ];
     if let Some((flag, _)) = useless.iter().find(|(_, is_given)| *is_given) {
         return Err(BadInput(format!("{flag} is not for --task links")).into());
@@ -285,11 +285,11 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
         let text = "--features are not taken in tiles: leave --device-memory out";
         return Err(BadInput(text.to_owned()).into());
     }
-    if args.links.task == Task::Classes && args.links.is_set() {
-        let text = "what scores and corrupts triples is for --task links";
-        return Err(BadInput(text.to_owned()).into());
+    let of_links = args.links.given_flag();
+    if let Some(flag) = of_links.filter(|_| args.links.task == Task::Classes) {
+        return Err(BadInput(format!("{flag} is for --task links")).into());
     }
-    if args.resume && (args.settings.is_set() || args.links.is_set()) {
+    if args.resume && (args.settings.is_set() || of_links.is_some()) {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
         return Err(BadInput(text.to_owned()).into());
     }

@@ -134,7 +134,7 @@ pub fn train_on_ranks(
     *comm = trainer.into_comm();
     if let Err(error) = &outcome {
         // The others need not wait for the deadline.
-        comm.abort(&error.to_string());
+        comm.abort_as(error.class(), &error.to_string());
     }
     outcome
 }

@@ -9,6 +9,7 @@ use shardgraph_components::autodiff::collectives::{Timeout, threads};
 use shardgraph_components::autodiff::device::Device;
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
 use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
+use shardgraph_error::Class;
 
 use super::*;
 use crate::policy::{EncoderShape, Policy, Preset};
@@ -544,4 +545,26 @@ fn a_run_of_the_first_version_is_refused_by_its_version() {
     let error = Trainer::of_checkpoint(&old, &graphs, 1).err();
     let message = error.unwrap().to_string();
     assert!(message.contains("version 1 is not known"), "{message}");
+}
+
+#[test]
+fn the_class_of_a_failure_is_that_of_all_ranks() {
+    let graphs = graphs(2);
+    let outcomes = threads::run(2, |mut comm| {
+        // Rank 1 alone is asked for no step, which it finds out in the run.
+        let options = TrainOptions {
+            folder: None,
+            resume: false,
+            stop_at: (comm.rank() == 1).then_some(0),
+            threads: 1,
+            timeout: Timeout::default(),
+            start: None,
+        };
+        let outcome = train_on_ranks(&config(50), &graphs, &options, &mut comm, &mut |_| ());
+        let error = outcome.unwrap_err();
+        (error.class(), error.to_string())
+    });
+    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    assert!(outcomes[0].1.contains("aborted by rank 1"), "{outcomes:?}");
+    assert!(outcomes.iter().all(|(class, _)| *class == Class::Input));
 }

@@ -12,6 +12,7 @@ use shardgraph_storage::npy::{Matrix, MatrixHeader};
 use shardgraph_storage::{Hasher, Unpacked, hash_numbers, unpacking_error};
 
 use crate::Error;
+use crate::data::import::fields::{self, fields};
 use crate::data::import::lines::{Line, Lines, shortened};
 
 /// A row of numbers for each node. Features of the same numbers are equal, wherever these are.
@@ -242,7 +243,7 @@ pub fn read_features(path: &Path, nodes: &Names) -> Result<Features, Error> {
 struct Table<'a> {
     file: &'a str,
     nodes: &'a Names,
-    separator: u8,
+    separator: char,
     width: usize,
     values: Vec<f32>,
     has_row: Vec<bool>,
@@ -253,7 +254,7 @@ impl<'a> Table<'a> {
         Table {
             file,
             nodes,
-            separator: b',',
+            separator: ',',
             width: 0,
             values: Vec::new(),
             has_row: vec![false; nodes.n_nodes() as usize],
@@ -282,12 +283,9 @@ impl<'a> Table<'a> {
     }
 
     fn header(&mut self, line: Line<'_>) -> Result<(), Error> {
-        self.separator = if line.bytes.contains(&b'\t') {
-            b'\t'
-        } else {
-            b','
-        };
-        self.width = line.bytes.split(|&b| b == self.separator).count() - 1;
+        let text = line.text().unwrap_or_default();
+        self.separator = fields::separator(text);
+        self.width = fields(text, self.separator).count() - 1;
         if self.width == 0 {
             let reason =
                 "expected a column of nodes and columns of features, between tabs or commas";
@@ -302,12 +300,16 @@ impl<'a> Table<'a> {
         let text = line
             .text()
             .map_err(|_| refuse("expected UTF-8, found other bytes".into()))?;
-        let mut fields = text.split(char::from(self.separator)).map(str::trim);
-        let name = fields.next().unwrap_or_default();
+        let mut fields = fields(text, self.separator);
+        let name = fields
+            .next()
+            .transpose()
+            .map_err(refuse)?
+            .unwrap_or_default();
         let name = name
             .strip_prefix('<')
             .and_then(|name| name.strip_suffix('>'))
-            .unwrap_or(name);
+            .unwrap_or(&name);
         let unknown = || refuse(format!("`{name}`: the graph has no such node"));
         let node = self.nodes.find(name).ok_or_else(unknown)? as usize;
         if std::mem::replace(&mut self.has_row[node], true) {
@@ -316,6 +318,7 @@ impl<'a> Table<'a> {
         let mut n_fields = 0;
         for (idx, field) in fields.enumerate() {
             n_fields += 1;
+            let field = field.map_err(refuse)?;
             let number = field.parse().ok().filter(|value: &f32| value.is_finite());
             let number = number.ok_or_else(|| {
                 let found = shortened(field.as_bytes());

@@ -103,8 +103,9 @@ impl Labels {
             train.extend(kept);
         }
         if valid.is_empty() {
+            let n = self.train.len();
             return refuse(format!(
-                "share {share}: expected one that holds a node back"
+                "share {share} of {n} training nodes holds none back, as each class keeps one or more: expected a larger share, or more labels"
             ));
         }
         Labels::new(self.n_classes, train, self.test.clone(), valid)

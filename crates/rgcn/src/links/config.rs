@@ -200,6 +200,16 @@ impl LinkConfig {
         }
     }
 
+    /// The same with a warm-up of at most half of the epochs, so that an encoder's layers join in a
+    /// short run too.
+    #[must_use]
+    pub fn with_short_warm_up(self) -> LinkConfig {
+        LinkConfig {
+            warm_epochs: self.warm_epochs.min(self.encoder.epochs / 2),
+            ..self
+        }
+    }
+
     /// R-GCN below DistMult as its authors have it, for graphs of the size of FB15k-237 and larger.
     /// (They have 500 units, 10 negatives of each triple's own and the logistic loss.)
     #[must_use]
@@ -248,7 +258,10 @@ impl LinkConfig {
         self.encoder.check()?;
         self.check_encoder()?;
         if !(1..=MAX_WIDTH).contains(&self.width) || self.width < self.encoder.blocks {
-            let expected = format!("{} to {MAX_WIDTH}", self.encoder.blocks.max(1));
+            let expected = match self.encoder.blocks {
+                0 | 1 => format!("1 to {MAX_WIDTH}"),
+                blocks => format!("{blocks} to {MAX_WIDTH}: one for each block of weights"),
+            };
             return Err(Error::config("width", self.width, &expected));
         }
         if !(0.0..1.0).contains(&self.edge_dropout) {

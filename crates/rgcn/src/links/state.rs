@@ -36,6 +36,9 @@ pub(super) struct Run {
     pub(super) config: LinkConfig,
     /// [`data_hash`] of the triples that the run learns from.
     data_hash: u64,
+    /// Nodes and relations; none in older checkpoints.
+    #[serde(default)]
+    sizes: Option<[u32; 2]>,
     /// [`known_hash`] of the triples that its ranks were filtered by; none in older checkpoints.
     #[serde(default)]
     pub(super) known_hash: Option<u64>,
@@ -118,6 +121,7 @@ impl Run {
             config: config.clone(),
             data_hash: data_hash(data),
             known_hash: Some(known_hash(data)),
+            sizes: Some(sizes(data)),
             best: None,
             decoder_alone: None,
         }
@@ -153,7 +157,15 @@ impl Run {
         match self.data_hash == data_hash(data) {
             true => Ok(()),
             false => {
-                let what = "a run on other triples: expected the same files, read in the same way";
+                let [n_nodes, n_relations] = sizes(data);
+                let found = format!("{n_nodes} nodes and {n_relations} relations");
+                let what = match self.sizes.filter(|of_run| *of_run != sizes(data)) {
+                    None => "expected the same files, read in the same way".to_owned(),
+                    Some([n_nodes, n_relations]) => format!(
+                        "these files have {found}, the run had {n_nodes} and {n_relations}: expected its files, and to test on triples of its nodes and relations"
+                    ),
+                };
+                let what = &format!("a run on other triples: {what}");
                 Err(refuse(path, what))
             }
         }
@@ -268,8 +280,12 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
 fn data_hash(data: &LinkData) -> u64 {
     let triples = data.train().iter();
     let words = triples.flat_map(|triple| [triple.source, triple.relation, triple.target]);
-    let sizes = [data.n_nodes(), data.n_relations()];
-    hash_numbers(sizes.into_iter().chain(words))
+    hash_numbers(sizes(data).into_iter().chain(words))
+}
+
+/// Nodes and relations.
+fn sizes(data: &LinkData) -> [u32; 2] {
+    [data.n_nodes(), data.n_relations()]
 }
 
 /// The hash of all triples that are known, in whichever set and order.

@@ -1,8 +1,10 @@
 //! The parameters of the input: rows that are keyed by node, or by node and relation, so that any
 //! cut of the graph begins alike.
 
+use shardgraph_collectives::Op;
 use shardgraph_random::KeyedRng;
 
+use super::comm::RankComm;
 use super::layout::RankContext;
 use crate::config::Config;
 use crate::layer::coefficients::glorot;
@@ -143,20 +145,46 @@ impl InputRows {
         })
     }
 
-    /// Takes the rows of some nodes back, which [`InputRows::gathered`] gave.
-    pub(crate) fn scatter(&mut self, nodes: &[u32], part: &InputRows) {
+    /// Takes the rows of some nodes back, which [`InputRows::gathered`] gave: each rank brings those
+    /// of `counts[rank]` nodes, in the order of ranks.
+    ///
+    /// # Errors
+    /// Where a rank is lost.
+    pub(crate) fn scatter(
+        &mut self,
+        nodes: &[u32],
+        counts: &[usize],
+        part: &InputRows,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
         let len = self.row_len();
+        let counts: Vec<usize> = counts.iter().map(|count| count * len).collect();
         let arrays = [
             (&mut self.rows, &part.rows),
             (&mut self.moments.first, &part.moments.first),
             (&mut self.moments.second, &part.moments.second),
         ];
-        for (all, part) in arrays.into_iter().filter(|_| !part.is_fixed) {
-            for (&node, row) in nodes.iter().zip(part.chunks_exact(len)) {
+        for (all, own) in arrays.into_iter().filter(|(all, _)| !all.is_empty()) {
+            let gathered;
+            let rows = match ranks.are_alone() {
+                true => own,
+                false => {
+                    let mut rows = vec![0.0; nodes.len() * len];
+                    ranks.run(Op::AllGatherV {
+                        send: own.into(),
+                        recv: (&mut rows).into(),
+                        counts: &counts,
+                    })?;
+                    gathered = rows;
+                    &gathered
+                }
+            };
+            for (&node, row) in nodes.iter().zip(rows.chunks_exact(len)) {
                 all[node as usize * len..][..len].copy_from_slice(row);
             }
         }
         self.largest = self.largest.max(part.largest);
+        Ok(())
     }
 
     /// Fills a row before the first step: of one-hot input as for a matrix of nodes by outputs, of

@@ -1,20 +1,22 @@
 //! Training by batches of nodes: a step computes with the neighbourhood of its nodes alone, whole or
 //! sampled, so that neither edges' messages nor features of the whole graph are in memory.
 
-use shardgraph_collectives::Comm;
+use std::borrow::Borrow;
+
+use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
 use shardgraph_random::KeyedRng;
 
-use super::classes::share_of_right;
+use super::classes::{gather_times, share_of_right};
 use super::evaluation::labelled;
-use super::folder::{Begun, Run, Saved};
+use super::folder::{Run, Saved};
 use super::memory::DeviceMemory;
 use super::model::{Model, Start};
-use super::run::{self, Trainer};
+use super::run::{self, RunFolder, Trainer};
 use super::schedule::CheckpointSchedule;
-use super::state::params_hash;
-use super::{EpochReport, Evaluation, Outcome, Prediction, RankTime, RunOptions, ValidScores};
+use super::state::{State, params_hash};
+use super::{EpochReport, Evaluation, Execution, Outcome, Prediction, RunOptions, ValidScores};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout, RankContext};
@@ -25,17 +27,22 @@ use crate::partition::Method;
 use crate::{Config, Error, Labels, RelationalGraph};
 
 /// Refuses what steps by batches do not do.
-pub(super) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> {
-    if options.n_ranks > 1 {
-        let expected = "1 with --batch: a step is one rank's";
-        return Err(Error::config("ranks", options.n_ranks, expected));
-    }
+fn check(options: &RunOptions) -> Result<(), Error> {
     if options.budget_per_device.is_some() {
         let message =
             "budget_per_device: a batch has its neighbourhood alone: leave the budget out";
         return Err(Error::new(Error::Config, message));
     }
-    options.execution.check(config, options)
+    if options.execution != Execution::Grouped {
+        let expected = "grouped with --batch: the baseline takes the whole graph";
+        return Err(Error::config("execution", options.execution, expected));
+    }
+    Ok(())
+}
+
+/// Runs `body` as the only rank: with what all ranks have whole, and alike.
+fn alone<R>(body: impl FnOnce(&mut RankComm<'_>) -> R) -> R {
+    body(&mut RankComm::new(&mut Comm::solo(), Timeout::default()))
 }
 
 /// The nodes whose rows a model has: those of a graph, but for given features none.
@@ -68,81 +75,105 @@ fn network_of_rows<'a>(
     })
 }
 
-/// Trains by batches and evaluates.
-pub(super) fn train(
-    graph: &RelationalGraph,
-    labels: &Labels,
-    begun: Begun,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&EpochReport),
-) -> Result<Outcome, Error> {
-    let Begun {
-        config,
-        mut folder,
-        state,
-        best,
-    } = begun;
-    let rows = graph_of_rows(&config, graph)?;
-    let layout = layout_of_rows(&rows, &config, labels.n_classes())?;
-    let mut comm = Comm::solo();
-    let ranks = &mut RankComm::new(&mut comm, options.deadline);
-    let network = network_of_rows(&config, &layout, labels.n_classes())?;
-    let mut train = labels.train().to_vec();
-    train.sort_unstable();
-    let mut trainer = BatchTrainer {
-        labels,
-        options,
-        train,
-        batches: Batches::new(graph, &config, labels.n_classes(), Model::new(network)),
-    };
-    let begin = trainer.batches.model.load(Start { state, best }, ranks)?;
-    let schedule = CheckpointSchedule::new(
-        config.epochs,
-        options.checkpoint_epochs,
-        options.checkpoint_s,
-    );
-    let timer = Timer::wall();
-    let reports = match trainer.is_stopped() {
-        false => run::run(
-            &mut trainer,
-            begin,
-            schedule,
-            folder.as_mut(),
-            ranks,
-            progress,
-        )?,
-        true => Vec::new(),
-    };
-    let epochs_seconds = timer.elapsed_s();
-    let mut batches = trainer.batches;
-    let best_epoch = batches.model.take_best();
-    let nodes = labelled(labels);
-    let predicted = batches.predict(&nodes, ranks)?;
-    let classes: Vec<u32> = predicted.iter().map(|of| of.class).collect();
-    let learnt: Vec<u32> = trainer.train.iter().map(|&(node, _)| node).collect();
-    let model = match options.keeps_model {
-        false => None,
-        true => {
-            let run = Run::new(graph, labels, &config, options);
-            batches.model.saved(run, &learnt, best_epoch, ranks)?
-        }
-    };
-    let n_bytes = batches.model.network.n_bytes() + batches.peak_bytes;
-    Ok(Outcome {
-        reports,
-        best_epoch,
-        evaluation: Evaluation::new(labels, &nodes, &classes),
-        params_hash: params_hash(&mut batches.model.network, ranks)?,
-        bytes_per_rank: vec![n_bytes],
-        times: vec![RankTime {
-            epochs_seconds,
-            exchange_seconds: 0.0,
-        }],
-        devices: vec![memory_of(n_bytes)],
-        n_idle_ranks: 0,
-        model,
-        config,
-    })
+/// The part of a run by batches that all ranks share.
+///
+/// Every rank has all rows and layers, and finds the neighbourhood of a step. They share its
+/// messages out, and give each other the rows that they have stepped.
+pub(super) struct BatchJob<'a> {
+    graph: &'a RelationalGraph,
+    labels: &'a Labels,
+    config: &'a Config,
+    options: &'a RunOptions,
+}
+
+impl<'a> BatchJob<'a> {
+    /// A job whose labels and settings fit the graph.
+    pub(super) fn new(
+        graph: &'a RelationalGraph,
+        labels: &'a Labels,
+        config: &'a Config,
+        options: &'a RunOptions,
+    ) -> Result<BatchJob<'a>, Error> {
+        check(options)?;
+        Ok(BatchJob {
+            graph,
+            labels,
+            config,
+            options,
+        })
+    }
+
+    /// One rank's run: trains and evaluates.
+    pub(super) fn run(
+        &self,
+        comm: &mut Comm,
+        start: Start<impl Borrow<State>>,
+        folder: Option<&mut RunFolder>,
+        progress: &mut dyn FnMut(&EpochReport),
+    ) -> Result<Outcome, Error> {
+        let BatchJob {
+            graph,
+            labels,
+            config,
+            options,
+        } = *self;
+        let rows = graph_of_rows(config, graph)?;
+        let layout = layout_of_rows(&rows, config, labels.n_classes())?;
+        let ranks = &mut RankComm::new(comm, options.deadline);
+        let network = network_of_rows(config, &layout, labels.n_classes())?;
+        let mut train = labels.train().to_vec();
+        train.sort_unstable();
+        let mut trainer = BatchTrainer {
+            labels,
+            options,
+            train,
+            batches: Batches {
+                method: options.partition,
+                ..Batches::new(graph, config, labels.n_classes(), Model::new(network))
+            },
+        };
+        let begin = alone(|alone| trainer.batches.model.load(start, alone))?;
+        let (n_epochs, seconds) = (options.checkpoint_epochs, options.checkpoint_s);
+        let schedule = CheckpointSchedule::new(config.epochs, n_epochs, seconds);
+        let timer = Timer::wall();
+        ranks.exchange_s = 0.0;
+        let reports = match trainer.is_stopped() {
+            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
+            true => Vec::new(),
+        };
+        let times = gather_times(timer.elapsed_s(), ranks)?;
+        let best_epoch = trainer.batches.model.take_best();
+        let nodes = labelled(labels);
+        let predicted = trainer.batches.predict_shared(&nodes, ranks)?;
+        let classes: Vec<u32> = predicted.iter().map(|of| of.class).collect();
+        let learnt: Vec<u32> = trainer.train.iter().map(|&(node, _)| node).collect();
+        let mut batches = trainer.batches;
+        let n_bytes = batches.model.network.n_bytes() + batches.peak_bytes;
+        let bytes_per_rank = ranks.gather(&[n_bytes])?;
+        let (model, params_hash) = alone(|alone| {
+            let run = Run::new(graph, labels, config, options);
+            let model = match options.keeps_model {
+                false => None,
+                true => batches.model.saved(run, &learnt, best_epoch, alone)?,
+            };
+            Ok::<_, Error>((model, params_hash(&mut batches.model.network, alone)?))
+        })?;
+        Ok(Outcome {
+            reports,
+            best_epoch,
+            evaluation: Evaluation::new(labels, &nodes, &classes),
+            params_hash,
+            devices: bytes_per_rank
+                .iter()
+                .map(|&bytes| memory_of(bytes))
+                .collect(),
+            bytes_per_rank,
+            times,
+            n_idle_ranks: 0,
+            model,
+            config: config.clone(),
+        })
+    }
 }
 
 /// The memory of one device that held `n_bytes`: what a neighbourhood takes is not predicted.
@@ -160,7 +191,6 @@ pub(super) fn probabilities(
     graph: &RelationalGraph,
     saved: &Saved,
     nodes: &[u32],
-    ranks: &mut RankComm<'_>,
 ) -> Result<Vec<Prediction>, Error> {
     let rows = graph_of_rows(&saved.config, graph)?;
     let layout = layout_of_rows(&rows, &saved.config, saved.n_classes)?;
@@ -170,10 +200,10 @@ pub(super) fn probabilities(
         state: Some(&saved.state),
         best: saved.best,
     };
-    model.load(start, ranks)?;
+    alone(|alone| model.load(start, alone))?;
+    model.take_best();
     let mut batches = Batches::new(graph, &saved.config, saved.n_classes, model);
-    batches.model.take_best();
-    batches.predict(nodes, ranks)
+    alone(|alone| batches.predict_shared(nodes, alone))
 }
 
 /// A model over a graph that is computed with batch by batch.
@@ -183,6 +213,8 @@ struct Batches<'a> {
     n_classes: u32,
     model: Model<'a>,
     sampler: Sampler<'a>,
+    /// The partition of a step's messages.
+    method: Method,
     /// The most bytes of a neighbourhood's network until now.
     peak_bytes: u64,
 }
@@ -206,48 +238,63 @@ impl<'a> Batches<'a> {
             n_classes,
             model,
             sampler: Sampler::new(graph),
+            method: Method::Source,
             peak_bytes: 0,
         }
     }
 
-    /// Runs `body` with the neighbourhood of nodes, which ascend, and takes the rows and layers that
-    /// it leaves.
+    /// Runs `body` with the neighbourhood of nodes, which ascend, shared out to `ranks`, and takes
+    /// the rows and layers that it leaves on all of them.
     fn with_neighbourhood<R>(
         &mut self,
         nodes: &[u32],
         fan_out: Option<FanOut>,
-        body: impl FnOnce(BatchPass<'_, '_>) -> Result<R, Error>,
+        ranks: &mut RankComm<'_>,
+        body: impl FnOnce(BatchPass<'_, '_>, &mut RankComm<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let n_layers = self.config.hidden.len() + 1;
         let found = self.sampler.neighbourhood(nodes, n_layers, fan_out)?;
         let place = |node: &u32| found.nodes.partition_point(|other| other < node) as u32;
         let outputs: Vec<u32> = nodes.iter().map(place).collect();
-        let extent = Extent::new(self.config, self.n_classes, &found.graph, 1, Method::Source);
+        let (rank, n_ranks) = (ranks.comm.rank() as usize, ranks.comm.size());
+        let extent = Extent::new(
+            self.config,
+            self.n_classes,
+            &found.graph,
+            n_ranks,
+            self.method,
+        );
         let layout = Layout::new(&found.graph, self.config.self_loop, Some(&outputs), extent)?;
         let context = RankContext {
             config: self.config,
             layout: &layout,
-            rank: 0,
+            rank,
             n_classes: self.n_classes,
         };
         let read = (0..layout.sets[0].len()).map(|place| layout.sets[0].node(place));
         let rows: Vec<u32> = read.map(|node| found.nodes[node as usize]).collect();
         let own = &mut self.model.network;
-        let input = own.input.gathered(&rows, self.graph.features())?;
+        let own_rows = &rows[layout.places(0, rank)];
+        let input = own.input.gathered(own_rows, self.graph.features())?;
         let layers = std::mem::take(&mut own.layers);
-        let mut network = Network::assemble(context, layout.plans(0), layers, input)?;
-        let result = body(BatchPass {
+        let mut network = Network::assemble(context, layout.plans(rank), layers, input)?;
+        let pass = BatchPass {
             network: &mut network,
             outputs: &outputs,
-        });
+        };
+        let result = body(pass, ranks);
         self.peak_bytes = self.peak_bytes.max(network.n_bytes());
         own.layers = std::mem::take(&mut network.layers);
-        own.input.scatter(&rows, &network.input);
-        result
+        let result = result?;
+        let places = (0..n_ranks as usize).map(|rank| layout.places(0, rank).len());
+        let counts: Vec<usize> = places.collect();
+        own.input.scatter(&rows, &counts, &network.input, ranks)?;
+        Ok(result)
     }
 
-    /// The classes of nodes in any order, from their whole neighbourhoods.
-    fn predict(
+    /// The classes of nodes in any order, from their whole neighbourhoods; ranks take turns at the
+    /// batches, and all have all answers.
+    fn predict_shared(
         &mut self,
         nodes: &[u32],
         ranks: &mut RankComm<'_>,
@@ -255,24 +302,57 @@ impl<'a> Batches<'a> {
         let mut wanted = nodes.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
-        let mut found = Vec::with_capacity(wanted.len());
-        for batch in wanted.chunks(self.config.batch.max(1) as usize) {
-            let n_classes = self.n_classes as usize;
-            found.extend(self.with_neighbourhood(batch, None, |pass| {
-                pass.network.forward(ranks, None)?;
-                let targets = pass.targets(&vec![0; batch.len()]);
-                Ok(targets.probabilities(pass.network.logits(), n_classes))
-            })?);
+        let (rank, n_ranks) = (ranks.comm.rank() as usize, ranks.comm.size() as usize);
+        let batches: Vec<&[u32]> = wanted.chunks(self.config.batch.max(1) as usize).collect();
+        let mut own = Vec::new();
+        for batch in batches.iter().skip(rank).step_by(n_ranks) {
+            for (class, probabilities) in alone(|alone| self.predict(batch, alone))? {
+                own.push(u64::from(class));
+                own.extend(probabilities.iter().map(|p| p.to_bits()));
+            }
         }
+        let width = 1 + self.n_classes as usize;
+        let of_rank = |rank: usize| batches.iter().skip(rank).step_by(n_ranks);
+        let counts = (0..n_ranks).map(|rank| of_rank(rank).map(|batch| width * batch.len()).sum());
+        let counts: Vec<usize> = counts.collect();
+        let mut all = vec![0u64; width * wanted.len()];
+        ranks.run(Op::AllGatherV {
+            send: (&own).into(),
+            recv: (&mut all).into(),
+            counts: &counts,
+        })?;
+        // The answers stand by rank, each rank's in the order of its batches.
+        let in_order: Vec<u32> = (0..n_ranks)
+            .flat_map(of_rank)
+            .copied()
+            .flatten()
+            .copied()
+            .collect();
+        let mut rows: Vec<(u32, &[u64])> =
+            in_order.into_iter().zip(all.chunks_exact(width)).collect();
+        rows.sort_unstable_by_key(|&(node, _)| node);
         let of = |node: &u32| {
-            let place = wanted.partition_point(|other| other < node);
-            let (class, probabilities) = found[place].clone();
+            let (_, row) = rows[wanted.partition_point(|other| other < node)];
             Prediction {
-                class,
-                probabilities,
+                class: row[0] as u32,
+                probabilities: row[1..].iter().map(|&bits| f64::from_bits(bits)).collect(),
             }
         };
         Ok(nodes.iter().map(of).collect())
+    }
+
+    /// The likeliest class and all probabilities of nodes, which ascend.
+    fn predict(
+        &mut self,
+        batch: &[u32],
+        alone: &mut RankComm<'_>,
+    ) -> Result<Vec<(u32, Vec<f64>)>, Error> {
+        let n_classes = self.n_classes as usize;
+        self.with_neighbourhood(batch, None, alone, |pass, alone| {
+            pass.network.forward(alone, None)?;
+            let targets = pass.targets(&vec![0; batch.len()]);
+            Ok(targets.probabilities(pass.network.logits(), n_classes))
+        })
     }
 }
 
@@ -287,7 +367,7 @@ impl BatchPass<'_, '_> {
             .zip(classes.iter().copied())
             .collect();
         let set = &layout.sets[layout.n_layers()];
-        Targets::new(&labels, set, &layout.output_places(), 0)
+        Targets::new(&labels, set, &layout.output_places(), self.network.rank)
     }
 }
 
@@ -327,7 +407,7 @@ impl BatchTrainer<'_> {
         let (n_classes, train) = (self.batches.n_classes, &self.train);
         let timer = Timer::wall();
         self.batches
-            .with_neighbourhood(&nodes, Some(fan_out), |pass| {
+            .with_neighbourhood(&nodes, Some(fan_out), ranks, |pass, ranks| {
                 let targets = pass.targets(&classes);
                 let targets = targets.weighted(config.class_weights, train, n_classes);
                 let network = pass.network;
@@ -356,7 +436,7 @@ impl BatchTrainer<'_> {
             return Ok(None);
         }
         let nodes: Vec<u32> = self.labels.valid().iter().map(|&(node, _)| node).collect();
-        let found = self.batches.predict(&nodes, ranks)?;
+        let found = self.batches.predict_shared(&nodes, ranks)?;
         let classes: Vec<u32> = found.iter().map(|of| of.class).collect();
         let loss = |(of, (_, class)): (&Prediction, &(u32, u32))| {
             -of.probabilities[*class as usize]
@@ -426,9 +506,12 @@ impl Trainer for BatchTrainer<'_> {
         _epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error> {
+        if ranks.comm.rank() > 0 {
+            return Ok(None);
+        }
         let Batches { graph, config, .. } = self.batches;
         let run = Run::new(graph, self.labels, config, self.options);
         let nodes: Vec<u32> = self.train.iter().map(|&(node, _)| node).collect();
-        self.batches.model.checkpoint(run, &nodes, ranks)
+        alone(|alone| self.batches.model.checkpoint(run, &nodes, alone))
     }
 }

@@ -68,8 +68,8 @@ pub(super) fn check(
     check_classes(labels, config)
 }
 
-/// The part of a run that all ranks share.
-pub(super) struct Job<'a> {
+/// The part of a run over the whole graph that all ranks share.
+pub(super) struct WholeJob<'a> {
     labels: &'a Labels,
     config: &'a Config,
     options: &'a RunOptions,
@@ -104,7 +104,7 @@ fn nodes_of(labels: &[(u32, u32)]) -> Vec<u32> {
     labels.iter().map(|&(node, _)| node).collect()
 }
 
-impl<'a> Job<'a> {
+impl<'a> WholeJob<'a> {
     /// Lays the work out for all ranks.
     pub(super) fn new(
         graph: &'a RelationalGraph,
@@ -112,7 +112,7 @@ impl<'a> Job<'a> {
         config: &'a Config,
         options: &'a RunOptions,
         here: Here,
-    ) -> Result<Job<'a>, Error> {
+    ) -> Result<WholeJob<'a>, Error> {
         let mut train = labels.train().to_vec();
         train.sort_unstable();
         let valid = labels.valid().iter().filter(|_| config.patience > 0);
@@ -137,7 +137,7 @@ impl<'a> Job<'a> {
         };
         let layouts: Vec<&Layout<'_>> = [&layout].into_iter().chain(&evaluated).collect();
         memory::check(config, n_classes, &layouts, options, here)?;
-        Ok(Job {
+        Ok(WholeJob {
             labels,
             config,
             options,
@@ -229,7 +229,10 @@ impl<'a> Job<'a> {
 }
 
 /// The seconds of all ranks' epochs, on each of them.
-fn gather_times(epochs_s: f64, ranks: &mut RankComm<'_>) -> Result<Vec<RankTime>, Error> {
+pub(super) fn gather_times(
+    epochs_s: f64,
+    ranks: &mut RankComm<'_>,
+) -> Result<Vec<RankTime>, Error> {
     let own = [epochs_s.to_bits(), ranks.exchange_s.to_bits()];
     let all = ranks.gather(&own)?;
     let of_rank = |words: &[u64]| RankTime {
@@ -241,7 +244,7 @@ fn gather_times(epochs_s: f64, ranks: &mut RankComm<'_>) -> Result<Vec<RankTime>
 
 /// One rank's model, the labels that it learns from and those that say when training ends.
 struct ClassTrainer<'a> {
-    job: &'a Job<'a>,
+    job: &'a WholeJob<'a>,
     model: Model<'a>,
     targets: Targets,
     /// With patience.
@@ -250,7 +253,7 @@ struct ClassTrainer<'a> {
 
 impl<'a> ClassTrainer<'a> {
     /// A rank's part before the first step.
-    fn new(job: &'a Job<'a>, ranks: &RankComm<'_>) -> Result<ClassTrainer<'a>, Error> {
+    fn new(job: &'a WholeJob<'a>, ranks: &RankComm<'_>) -> Result<ClassTrainer<'a>, Error> {
         let context = RankContext {
             config: job.config,
             layout: &job.layout,
@@ -396,9 +399,7 @@ pub(super) fn probabilities(
     wanted.sort_unstable();
     wanted.dedup();
     if saved.config.batch > 0 {
-        let mut comm = Comm::solo();
-        let ranks = &mut RankComm::new(&mut comm, deadline);
-        return batches::probabilities(graph, saved, nodes, ranks);
+        return batches::probabilities(graph, saved, nodes);
     }
     let predicted = with_network(graph, saved, &wanted, deadline, |network| {
         let unlabelled: Vec<(u32, u32)> = wanted.iter().map(|&node| (node, 0)).collect();

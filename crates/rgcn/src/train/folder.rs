@@ -121,6 +121,9 @@ impl Saved {
             true if found == expected => return Ok(()),
             true => format!("a graph of {found} relations: expected the {expected} of the run"),
             false if self.graph_hash == graph_hash(graph) => return Ok(()),
+            false if self.graph_hash == bare_hash(graph) => {
+                "a model that reads no features: expected a graph without any".to_owned()
+            }
             false => OTHER_GRAPH.to_owned(),
         };
         Err(Error::new(Error::Checkpoint, format!("{whose}: {what}")))
@@ -154,12 +157,20 @@ pub(super) struct Begun {
     pub(super) best: Option<BestEpoch>,
 }
 
-/// The hash of a graph's sizes and edges in their order.
+/// The hash of a graph's sizes and edges in their order, and of its features.
 pub(super) fn graph_hash(graph: &RelationalGraph) -> u64 {
+    hash_with(graph, graph.features().map(Features::hash))
+}
+
+/// The same for a graph without its features.
+fn bare_hash(graph: &RelationalGraph) -> u64 {
+    hash_with(graph, None)
+}
+
+fn hash_with(graph: &RelationalGraph, features: Option<u64>) -> u64 {
     let (sources, relations, targets) = graph.columns();
     let sizes = [graph.n_nodes(), graph.n_relations()];
     let words = sizes.iter().chain(sources).chain(relations).chain(targets);
-    let features = graph.features().map(Features::hash);
     let halves = features
         .into_iter()
         .flat_map(|hash| [(hash >> 32) as u32, hash as u32]);

@@ -6,6 +6,7 @@ mod classifier;
 mod evaluation;
 mod execution;
 pub(crate) mod folder;
+mod job;
 mod memory;
 mod model;
 mod processes;
@@ -21,7 +22,6 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Timeout, threads};
-use shardgraph_error::Class;
 
 pub use classes::MAX_RANKS;
 pub use classifier::RelationalClassifier;
@@ -32,8 +32,8 @@ pub use processes::train_as_rank;
 
 use crate::partition::Method;
 use crate::{Config, Error, Labels, RelationalGraph};
-use classes::Job;
 use folder::{Begun, Saved};
+use job::Job;
 use memory::Here;
 use model::Start;
 use run::RunFolder;
@@ -230,23 +230,12 @@ pub fn train(
     classes::check_ranks(options.n_ranks)?;
     if !options.resume {
         // Before there is a folder: a refused run leaves none behind.
-        classes::check(graph, labels, config)?;
-        if config.batch > 0 {
-            batches::check(config, options)?;
-            let begun = folder::begin(graph, labels, config, options)?;
-            return batches::train(graph, labels, begun, options, progress);
-        }
         let job = Job::new(graph, labels, config, options, Here::All)?;
         let begun = folder::begin(graph, labels, config, options)?;
         return run_threads(&job, begun, options.n_ranks, progress);
     }
     let begun = folder::begin(graph, labels, config, options)?;
     let config = begun.config.clone();
-    classes::check(graph, labels, &config)?;
-    if config.batch > 0 {
-        batches::check(&config, options)?;
-        return batches::train(graph, labels, begun, options, progress);
-    }
     let job = Job::new(graph, labels, &config, options, Here::All)?;
     run_threads(&job, begun, options.n_ranks, progress)
 }
@@ -408,9 +397,9 @@ pub(crate) fn run_ranks<R: Send>(
     let results = threads::run(n_ranks, |mut comm| {
         let result = body(&mut comm);
         if let Err(error) = &result
-            && error.class() != Class::LostRank
+            && !error.is_of_other_rank()
         {
-            comm.abort(&error.to_string());
+            comm.abort_as(error.class(), &error.to_string());
         }
         result
     });
@@ -418,7 +407,7 @@ pub(crate) fn run_ranks<R: Send>(
     for result in results {
         match result.map_err(Error::from).flatten() {
             Ok(value) => done.push(value),
-            Err(error) if error.class() != Class::LostRank => return Err(error),
+            Err(error) if !error.is_of_other_rank() => return Err(error),
             Err(error) => lost = lost.or(Some(error)),
         }
     }

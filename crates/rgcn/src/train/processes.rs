@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Op, SliceMut};
-use shardgraph_error::Class;
 use shardgraph_storage::hash;
 
-use super::classes::{self, Job};
+use super::classes;
 use super::folder::{self, Begun, BestEpoch};
+use super::job::Job;
 use super::memory::Here;
 use super::model::Start;
 use super::state::State;
@@ -68,9 +68,9 @@ pub fn train_as_rank(
     };
     let result = given.run(ranks, progress);
     if let Err(error) = &result
-        && error.class() != Class::LostRank
+        && !error.is_of_other_rank()
     {
-        ranks.comm.abort(&error.to_string());
+        ranks.comm.abort_as(error.class(), &error.to_string());
     }
     result
 }
@@ -107,12 +107,7 @@ impl<'a> Given<'a> {
         'a: 'j,
     {
         let here = Here::One(ranks.comm.rank() as usize);
-        if config.batch > 0 {
-            let expected = "0 for ranks that are processes: a step is one rank's";
-            return Err(Error::config("batch", config.batch, expected));
-        }
-        let job = classes::check(self.graph, self.labels, config)
-            .and_then(|()| Job::new(self.graph, self.labels, config, self.options, here));
+        let job = Job::new(self.graph, self.labels, config, self.options, here);
         agree(job, ranks)
     }
 

@@ -5,10 +5,10 @@ use std::io::{self, BufReader, Cursor, Read};
 use shardgraph_storage::{Unpacked, unpacking_error};
 
 use super::format::TripleFormat;
-use super::lines::Lines;
+use super::lines::{Line, Lines};
 use super::options::Literals;
 use super::triples::{Place, Triples};
-use super::{archive, integers, ntriples, tab_separated, turtle};
+use super::{archive, integers, names, ntriples, turtle};
 use crate::Error;
 
 /// Bytes that are read to find the format.
@@ -40,10 +40,7 @@ fn read_stream(triples: &mut Triples, file: &str, source: Box<dyn Read>) -> Resu
     let n_before = triples.report.triples;
     let format = match triples.options.format {
         Some(format) => format,
-        None => match TripleFormat::from_name(file) {
-            Some(format) => format,
-            None => by_first_line(file, &mut source)?,
-        },
+        None => format_of(triples, file, &mut source)?,
     };
     check_options(triples, file, format)?;
     triples.report.add_file(format);
@@ -55,8 +52,9 @@ fn read_stream(triples: &mut Triples, file: &str, source: Box<dyn Read>) -> Resu
         }
         TripleFormat::OpenKe => integers::read_openke(triples, Lines::new(file, Box::new(source)))?,
         TripleFormat::TabSeparated => {
-            tab_separated::read(triples, Lines::new(file, Box::new(source)))?;
+            names::read(triples, Lines::new(file, Box::new(source)), '\t')?;
         }
+        TripleFormat::Csv => names::read(triples, Lines::new(file, Box::new(source)), ',')?,
     }
     if triples.report.triples == n_before {
         let reason = format!("the file holds no triple (read as {format})");
@@ -88,26 +86,51 @@ fn check_options(triples: &Triples, file: &str, format: TripleFormat) -> Result<
     }
 }
 
-/// The format by the first line that is not blank or a comment, which stays in front of `source`.
-fn by_first_line(file: &str, source: &mut BufReader<Box<dyn Read>>) -> Result<TripleFormat, Error> {
+/// The format by the file's name, else by its first line, which stays in front of `source`.
+fn format_of(
+    triples: &Triples,
+    file: &str,
+    source: &mut BufReader<Box<dyn Read>>,
+) -> Result<TripleFormat, Error> {
+    // Of one set of files all have names or numbers: the first one says which.
+    let has_names = triples.report.formats.last() == Some(&TripleFormat::Csv);
+    match TripleFormat::from_name(file) {
+        Some(TripleFormat::Csv) if !has_names => {
+            let of_csv = |line: Line<'_>| Ok(TripleFormat::of_csv(line));
+            Ok(by_first_line(file, source, of_csv)?.unwrap_or(TripleFormat::Csv))
+        }
+        Some(format) => Ok(format),
+        None => by_first_line(file, source, TripleFormat::from_line)?
+            .ok_or_else(|| Error::at(Error::Graph, file, 0, 0, "the file is empty")),
+    }
+}
+
+/// The format by the first line that is not blank or a comment; `None` where there is none.
+fn by_first_line(
+    file: &str,
+    source: &mut BufReader<Box<dyn Read>>,
+    format: impl Fn(Line<'_>) -> Result<TripleFormat, Error>,
+) -> Result<Option<TripleFormat>, Error> {
     let mut head = Vec::new();
     let n_read = source.take(HEAD).read_to_end(&mut head);
     n_read.map_err(|e| unpacking_error(e, file, 0))?;
-    let format = first_format(Lines::new(file, Box::new(head.as_slice())));
+    let found = first_format(Lines::new(file, Box::new(head.as_slice())), format);
     let rest = std::mem::replace(source, BufReader::new(Box::new(io::empty())));
     let whole: Box<dyn Read> = Box::new(Cursor::new(head).chain(rest));
     *source = BufReader::new(whole);
-    format
+    found
 }
 
-fn first_format(mut lines: Lines<'_>) -> Result<TripleFormat, Error> {
+fn first_format(
+    mut lines: Lines<'_>,
+    format: impl Fn(Line<'_>) -> Result<TripleFormat, Error>,
+) -> Result<Option<TripleFormat>, Error> {
     while let Some(line) = lines.next_filled()? {
         if !line.bytes.trim_ascii_start().starts_with(b"#") {
-            return TripleFormat::from_line(line);
+            return format(line).map(Some);
         }
     }
-    let file = lines.file();
-    Err(Error::at(Error::Graph, file, 0, 0, "the file is empty"))
+    Ok(None)
 }
 
 fn read_ntriples(triples: &mut Triples, mut lines: Lines<'_>) -> Result<(), Error> {

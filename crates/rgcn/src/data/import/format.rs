@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::fields::fields;
 use super::lines::Line;
-use super::ntriples;
+use super::{names, ntriples};
 use crate::Error;
 use crate::named::named;
 
@@ -20,22 +21,27 @@ pub enum TripleFormat {
     IntegerCsv,
     /// OpenKE's `train2id.txt`: a count, then `head tail relation` as integers from 0.
     OpenKe,
-    /// `head<TAB>relation<TAB>tail` as text, as FB15k-237 and WN18RR have them.
+    /// `head<TAB>relation<TAB>tail` as text, as FB15k-237 and WN18RR have them, or columns under a
+    /// header that names these three.
     TabSeparated,
+    /// The same between commas; a field may stand in quotes.
+    Csv,
 }
 
 impl TripleFormat {
     /// All forms.
-    pub const ALL: [TripleFormat; 5] = [
+    pub const ALL: [TripleFormat; 6] = [
         TripleFormat::NTriples,
         TripleFormat::Turtle,
         TripleFormat::IntegerCsv,
         TripleFormat::OpenKe,
         TripleFormat::TabSeparated,
+        TripleFormat::Csv,
     ];
 
     /// The form by a file's name: `.nt`, `.ttl`, `.csv`, `.tsv` or `...2id.txt`, each also with
-    /// `.gz` or `.zst` behind.
+    /// `.gz` or `.zst` behind. A `.csv` file without a letter in its first line is read as
+    /// [`TripleFormat::IntegerCsv`] all the same.
     #[must_use]
     pub fn from_name(name: &str) -> Option<TripleFormat> {
         let name = name.to_ascii_lowercase();
@@ -46,12 +52,21 @@ impl TripleFormat {
             (".nt", TripleFormat::NTriples),
             (".ttl", TripleFormat::Turtle),
             (".turtle", TripleFormat::Turtle),
-            (".csv", TripleFormat::IntegerCsv),
+            (".csv", TripleFormat::Csv),
             ("2id.txt", TripleFormat::OpenKe),
             (".tsv", TripleFormat::TabSeparated),
         ];
         let found = known.iter().find(|(suffix, _)| bare.ends_with(suffix));
         found.map(|&(_, format)| format)
+    }
+
+    /// The form of a `.csv` file by its first line: integers where it has no letter.
+    pub(crate) fn of_csv(line: Line<'_>) -> TripleFormat {
+        let is_of_number = |b: &u8| b.is_ascii_digit() || b", \t+-.".contains(b);
+        match line.bytes.iter().all(is_of_number) {
+            true => TripleFormat::IntegerCsv,
+            false => TripleFormat::Csv,
+        }
     }
 
     /// The form by the first line that is not blank.
@@ -67,6 +82,9 @@ impl TripleFormat {
             bytes.len() > word.len() && bytes[..word.len()].eq_ignore_ascii_case(word)
         };
         let n_tabs = bytes.iter().filter(|&&byte| byte == b'\t').count();
+        let text = line.text().unwrap_or_default();
+        let is_header = |separator| names::is_header(text, separator);
+        let n_fields = fields(text, ',').filter(Result::is_ok).count();
         let numbers = |separator| {
             bytes
                 .split(move |&b| b == separator)
@@ -79,7 +97,8 @@ impl TripleFormat {
             _ if starts_with(b"base ") => Ok(TripleFormat::Turtle),
             _ if is_number(bytes) => Ok(TripleFormat::OpenKe),
             _ if numbers(b',').count() == 3 => Ok(TripleFormat::IntegerCsv),
-            _ if n_tabs == 2 => Ok(TripleFormat::TabSeparated),
+            _ if n_tabs == 2 || is_header('\t') => Ok(TripleFormat::TabSeparated),
+            _ if n_fields == 3 || is_header(',') => Ok(TripleFormat::Csv),
             _ => {
                 let names = TripleFormat::ALL.map(TripleFormat::name).join(", ");
                 let reason = format!("this looks like none of the formats: name one of {names}");
@@ -94,4 +113,4 @@ fn is_triple(line: Line<'_>) -> bool {
     matches!(triple, Ok(Ok(Some(_))))
 }
 
-named!(TripleFormat, "input_format", "n-triples" => NTriples, "turtle" => Turtle, "integer-csv" => IntegerCsv, "openke" => OpenKe, "tab-separated" => TabSeparated; "one of n-triples, turtle, integer-csv, openke, tab-separated");
+named!(TripleFormat, "input_format", "n-triples" => NTriples, "turtle" => Turtle, "integer-csv" => IntegerCsv, "openke" => OpenKe, "tab-separated" => TabSeparated, "csv" => Csv; "one of n-triples, turtle, integer-csv, openke, tab-separated, csv");

@@ -83,8 +83,13 @@ fn ids(line: &[u8], is_separator: impl Fn(u8) -> bool) -> Result<[u32; 3], BadLi
             Some(id) => ids[n_fields] = id,
             None => {
                 let found = shortened(bytes);
+                let is_name = is_comma && bytes.iter().any(u8::is_ascii_alphabetic);
+                let hint = match is_name {
+                    true => " (a file of names is of the format csv: say so)",
+                    false => "",
+                };
                 return bad(format!(
-                    "expected an id from 0 to {}, found {found}",
+                    "expected an id from 0 to {}, found {found}{hint}",
                     u32::MAX
                 ));
             }

@@ -1,6 +1,7 @@
 //! Files of labels: a table with a header, columns by name or the first and the last, or
 //! `node,class` as numbers without one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use shardgraph_graph::Labels as Names;
 use shardgraph_storage::Unpacked;
 
 use super::NewIds;
+use super::fields::{self, fields};
 use super::lines::{Lines, shortened};
 use crate::{Error, Labels};
 
@@ -147,15 +149,15 @@ struct Layout {
 
 impl Layout {
     fn of(first_line: &str, columns: &LabelColumns) -> Result<Layout, String> {
-        let separator = if first_line.contains('\t') { '\t' } else { ',' };
-        let fields: Vec<&str> = first_line.split(separator).map(str::trim).collect();
+        let separator = fields::separator(first_line);
+        let fields: Vec<Cow<'_, str>> = fields(first_line, separator).collect::<Result<_, _>>()?;
         if fields.len() < 2 {
             let found = shortened(first_line.as_bytes());
             return Err(format!(
                 "expected two or more columns between tabs or commas, found {found}"
             ));
         }
-        let is_number = |field: &&str| super::integers::whole(field.as_bytes()).is_some();
+        let is_number = |field: &Cow<'_, str>| super::integers::whole(field.as_bytes()).is_some();
         let has_names = columns.node.is_some() || columns.class.is_some();
         let has_header = !fields.iter().all(is_number);
         if has_names && !has_header {
@@ -182,18 +184,21 @@ impl Layout {
     }
 
     /// The node and the class of a line.
-    fn cells<'l>(&self, line: &'l str) -> Result<(&'l str, &'l str), String> {
-        let fields: Vec<&str> = line.split(self.separator).map(str::trim).collect();
+    fn cells<'l>(&self, line: &'l str) -> Result<(Cow<'l, str>, Cow<'l, str>), String> {
+        let mut fields: Vec<Cow<'_, str>> =
+            fields(line, self.separator).collect::<Result<_, _>>()?;
         let (wanted, found) = (self.n_columns, fields.len());
         if found != wanted {
             return Err(format!(
                 "expected {wanted} columns, as on the first line, found {found}"
             ));
         }
-        match (fields[self.node], fields[self.class]) {
-            ("", _) => Err("the node is empty".to_owned()),
-            (_, "") => Err("the class is empty".to_owned()),
-            (node, class) => Ok((node, class)),
+        let node = fields[self.node].clone();
+        let class = std::mem::take(&mut fields[self.class]);
+        match (node.is_empty(), class.is_empty()) {
+            (true, _) => Err("the node is empty".to_owned()),
+            (_, true) => Err("the class is empty".to_owned()),
+            _ => Ok((node, class)),
         }
     }
 
@@ -202,7 +207,7 @@ impl Layout {
     fn of_first_line(line: &str, columns: &LabelColumns, names: &Names) -> Result<Layout, String> {
         let layout = Layout::of(line, columns)?;
         let node = layout.cells(line).ok().map(|(node, _)| node);
-        if layout.has_header && node.and_then(|node| find_node(names, node)).is_some() {
+        if layout.has_header && node.and_then(|node| find_node(names, &node)).is_some() {
             let reason = "the first line names a node of the graph: expected a header above it";
             return Err(reason.to_owned());
         }
@@ -254,12 +259,12 @@ fn read_file(
             Ok(cells) => cells,
             Err(reason) => return refuse(0, reason),
         };
-        let Some(node) = find_node(names, node) else {
-            return refuse(0, layout.unknown(node));
+        let Some(node) = find_node(names, &node) else {
+            return refuse(0, layout.unknown(&node));
         };
         rows.push(Row {
             node,
-            class: class.to_owned(),
+            class: class.into_owned(),
             set,
             line: line.number,
         });

@@ -1,4 +1,4 @@
-//! Readers of relational graphs: five forms of triples, packed or not, into one id space; label
+//! Readers of relational graphs: six forms of triples, packed or not, into one id space; label
 //! files; pruning of the data.
 //!
 //! Node and relation ids are given in the order of first sight where names are text, and are those
@@ -18,16 +18,17 @@
 //! ```
 
 mod archive;
+pub(crate) mod fields;
 mod files;
 mod format;
 mod integers;
 mod label_files;
 pub(crate) mod lines;
+mod names;
 mod ntriples;
 mod options;
 mod prune;
 mod report;
-mod tab_separated;
 mod triples;
 mod turtle;
 

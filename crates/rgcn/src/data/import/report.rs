@@ -33,6 +33,10 @@ pub struct ImportReport {
     pub members: Vec<String>,
     /// The treatment of literals.
     pub literals: Literals,
+    /// Files whose first line names their columns: it is no triple.
+    pub header_lines: u64,
+    /// Columns of theirs that are no part of a triple.
+    pub columns_left_out: Vec<String>,
     /// Triples that were read, dropped ones too.
     pub triples: u64,
     /// Triples whose object is a literal.
@@ -69,6 +73,11 @@ impl ImportReport {
         self.formats.push(format);
     }
 
+    pub(super) fn add_header(&mut self, left_out: Vec<String>) {
+        self.header_lines += 1;
+        self.columns_left_out.extend(left_out);
+    }
+
     pub(super) fn add_bad_line(&mut self, bad: BadLine) {
         self.bad_lines += 1;
         if self.bad.len() < MAX_LISTED {
@@ -95,6 +104,12 @@ impl fmt::Display for ImportReport {
         writeln!(f, "read as {}", formats.join(", "))?;
         for member in &self.members {
             writeln!(f, "archive's file {member}")?;
+        }
+        if self.header_lines > 0 {
+            writeln!(f, "header lines {}", self.header_lines)?;
+        }
+        for column in &self.columns_left_out {
+            writeln!(f, "column left out {column}")?;
         }
         writeln!(f, "triples {}", self.triples)?;
         if self.literal_triples > 0 {

@@ -256,7 +256,7 @@ impl Triples {
             None => Ok(()),
             Some((_, empty)) => {
                 let reason = format!(
-                    "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (`n_relations`; --relations of the program)",
+                    "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (`n_relations`; --relations of the program), or numbers that are names (--input-format csv)",
                     n_relations - 1
                 );
                 Err(refuse_at(&self.largest_relation, &reason))

@@ -226,14 +226,86 @@ fn what_has_no_batches_is_refused() {
     assert!(refused(&|c| c.self_loop = false).starts_with("batch = 10: expected 0 without"));
     assert!(refused(&|c| (c.batch, c.fan_out) = (0, 3)).starts_with("fan_out = 3"));
     let (graph, labels) = sorted_graph(2, 300);
-    let options = RunOptions {
-        n_ranks: 2,
+    let refused = |options: RunOptions| {
+        let config = Config {
+            batch: 10,
+            ..base.clone()
+        };
+        let outcome = train(&graph, &labels, &config, &options, &mut |_| {});
+        outcome.unwrap_err().to_string()
+    };
+    let paper = RunOptions {
+        execution: Execution::Paper,
         ..RunOptions::default()
     };
-    let config = Config { batch: 10, ..base };
-    let refused = train(&graph, &labels, &config, &options, &mut |_| {}).unwrap_err();
-    assert!(
-        refused.to_string().starts_with("ranks = 2: expected 1"),
-        "{refused}"
-    );
+    assert!(refused(paper).starts_with("execution = paper: expected grouped"));
+    let budget = RunOptions {
+        budget_per_device: Some(1 << 30),
+        ..RunOptions::default()
+    };
+    assert!(refused(budget).starts_with("budget_per_device"));
+}
+
+/// Ranks share the messages of a step, and the batches of a prediction.
+#[test]
+fn ranks_have_the_bits_of_one_rank() {
+    let (graph, labels) = sorted_graph(2, 600);
+    let graph = with_features(graph);
+    for (config, optimiser) in
+        inputs()
+            .into_iter()
+            .zip([Optimiser::Adam, Optimiser::Adagrad, Optimiser::Sgd])
+    {
+        let config = Config {
+            hidden: vec![8],
+            dropout: 0.2,
+            optimiser,
+            batch: 13,
+            fan_out: 2,
+            epochs: 4,
+            patience: 4,
+            rate: 0.03,
+            ..config
+        };
+        let whole = run(&graph, &labels, &config, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let first = Config {
+            epochs: 2,
+            ..config.clone()
+        };
+        for (n_ranks, partition, resume) in [(2, Method::Source, false), (3, Method::Lpt, true)] {
+            let options = RunOptions {
+                n_ranks,
+                partition,
+                ..RunOptions::default()
+            };
+            let found = train(&graph, &labels, &config, &options, &mut |_| {}).unwrap();
+            assert_eq!(losses(&found), losses(&whole), "{n_ranks} ranks");
+            assert_eq!(found.params_hash, whole.params_hash);
+            assert_eq!(found.evaluation, whole.evaluation);
+            assert_eq!(found.times.len(), n_ranks as usize);
+            // A run that two ranks began goes on with three.
+            let options = RunOptions {
+                folder: Some(folder.path().into()),
+                resume,
+                ..options
+            };
+            let config = if resume { &config } else { &first };
+            let found = train(&graph, &labels, config, &options, &mut |_| {}).unwrap();
+            assert_eq!(found.params_hash == whole.params_hash, resume);
+        }
+        // Ranks that are processes do the same.
+        let options = RunOptions::default();
+        let outcomes = threads::run(2, |mut comm| {
+            let outcome =
+                train_as_rank(&mut comm, &graph, &labels, &config, &options, &mut |_| ()).unwrap();
+            (outcome.params_hash, outcome.evaluation)
+        });
+        for outcome in outcomes {
+            assert_eq!(
+                outcome.unwrap(),
+                (whole.params_hash, whole.evaluation.clone())
+            );
+        }
+    }
 }

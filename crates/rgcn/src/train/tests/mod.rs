@@ -2,10 +2,12 @@
 //! refused.
 
 mod batches;
+mod failures;
 mod partition;
 mod tiles;
 mod validation;
 
+use shardgraph_error::Class;
 use shardgraph_random::KeyedRng;
 
 use super::*;
