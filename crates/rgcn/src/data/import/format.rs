@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::fields::fields;
 use super::lines::Line;
-use super::{names, ntriples};
+use super::{columns, ntriples};
 use crate::Error;
 use crate::named::named;
 
@@ -83,7 +83,7 @@ impl TripleFormat {
         };
         let n_tabs = bytes.iter().filter(|&&byte| byte == b'\t').count();
         let text = line.text().unwrap_or_default();
-        let is_header = |separator| names::is_header(text, separator);
+        let is_header = |separator| columns::is_header(text, separator);
         let n_fields = fields(text, ',').filter(Result::is_ok).count();
         let numbers = |separator| {
             bytes

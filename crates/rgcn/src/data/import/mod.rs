@@ -18,6 +18,7 @@
 //! ```
 
 mod archive;
+mod columns;
 pub(crate) mod fields;
 mod files;
 mod format;
