@@ -559,7 +559,7 @@ fn the_class_of_a_failure_is_that_of_all_ranks() {
             threads: 1,
             timeout: Timeout::default(),
             start: None,
-            use shardgraph_components::autodiff::device::Device;
+            device: Device::host(),
         };
         let outcome = train_on_ranks(&config(50), &graphs, &options, &mut comm, &mut |_| ());
         let error = outcome.unwrap_err();
