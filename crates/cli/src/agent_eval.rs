@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use shardgraph_agents::{Agent, AgentConfig, Choice, Evaluation, RunOptions};
-use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_device::{Device, Timer};
 
 use crate::agent_settings::{run_config, settings};
-use crate::device_choice::open_device;
+use crate::device_choice::{DeviceArgs, open_device};
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
@@ -43,14 +43,8 @@ pub(crate) struct EvalArgs {
     /// Seed of all that is random: of the episodes' first states [default: of the settings]
     #[arg(help_heading = "Method", long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
-    #[arg(
-        help_heading = "Ranks and devices",
-        long,
-        value_name = "DEVICE",
-        default_value = "host"
-    )]
-    device: DeviceKind,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -79,7 +73,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     refuse_processes("agent eval", None)?;
     let (config, model) = config_and_model(args)?;
     let options = RunOptions {
-        device: open_device(args.device, &args.report)?,
+        device: open_device(args.device.kind, &args.report)?,
         ..RunOptions::default()
     };
     let environments = options.environments_of(&config)?;
@@ -135,7 +129,7 @@ fn answer(
         max_return: evaluation.max_return(),
         seconds,
         env_steps_per_s: evaluation.n_steps as f64 / seconds.max(1e-9),
-        device: args.device.to_string(),
+        device: args.device.kind.to_string(),
         weights: model.display().to_string(),
         policy_hash: format!("{:016x}", agent.weights_hash()),
     }

@@ -8,11 +8,11 @@ use serde::Serialize;
 use shardgraph_agents::{
     Agent, AgentConfig, Choice, Evaluation, RunOptions, Start, TrainProgress, train, train_topology,
 };
-use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_device::{Device, Timer};
 
 use crate::agent_settings::{combinations, name_of, settings};
 use crate::agent_topology::is_topology;
-use crate::device_choice::open_device;
+use crate::device_choice::{DeviceArgs, open_device};
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::progress::Progress;
@@ -83,14 +83,8 @@ pub(crate) struct SweepArgs {
         default_value_t = 1
     )]
     ranks: u32,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
-    #[arg(
-        help_heading = "Ranks and devices",
-        long,
-        value_name = "DEVICE",
-        default_value = "host"
-    )]
-    device: DeviceKind,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// The run's folder: of the sweep, which keeps each run that ended; `shardgraph report` draws it [default: nothing is written]
     #[arg(help_heading = "Output", long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -141,7 +135,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     };
     let options = RunOptions {
         n_ranks: args.ranks,
-        device: open_device(args.device, &args.report)?,
+        device: open_device(args.device.kind, &args.report)?,
         ..RunOptions::default()
     };
     let mut rows = train_all(&sweep, folder.as_ref(), &options, &args.report)?;

@@ -11,16 +11,17 @@ use shardgraph_agents::{
     train_as_rank,
 };
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_device::{Device, Timer};
 
 use crate::agent_answer::{Counts, Head, Tail};
 use crate::agent_settings::{settings, with_one_of_each};
 use crate::agent_topology;
+use crate::device_choice::DeviceArgs;
 use crate::exit::BadInput;
+use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::{World, WorldArgs, settle};
-use crate::{duration, interrupt};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -71,17 +72,8 @@ pub(crate) struct TrainArgs {
     resume: bool,
     #[command(flatten)]
     world: WorldArgs,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
-    #[arg(
-        help_heading = "Ranks and devices",
-        long,
-        value_name = "DEVICE",
-        default_value = "host"
-    )]
-    device: DeviceKind,
-    /// Longest wait: for another rank [default: 600s]
-    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Timeout>,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -105,7 +97,7 @@ struct Inputs {
 
 /// Trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     let (start, config) = match start(args) {
         Ok(begun) => begun,
         Err(error) => return Err(told(args, error, deadline)),
@@ -153,14 +145,15 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
         .into());
     }
     let launch = args.world.open_messages()?;
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     // What one process alone may find is wrong is said to the others.
     let checked = launch.as_ref().map_or(Ok(()), |launch| {
         check_processes(begun.1, &RunOptions::default(), launch.size).map_err(anyhow::Error::from)
     });
     let device = checked.and_then(|()| {
         let is_process = launch.is_some();
-        args.world.device(args.device, is_process, &args.report)
+        args.world
+            .device(args.device.kind, is_process, &args.report)
     });
     let device = device.inspect_err(|error| {
         args.world.decline(error, deadline);
@@ -242,8 +235,8 @@ fn load(
     let options = RunOptions {
         n_ranks,
         stop_at: args.steps.filter(|_| args.resume),
-        deadline: args.timeout.unwrap_or_default(),
-        device: args.world.device(args.device, is_process, report)?,
+        deadline: args.world.timeout.unwrap_or_default(),
+        device: args.world.device(args.device.kind, is_process, report)?,
         environments: None,
     };
     Ok(Inputs { start, options })

@@ -266,7 +266,7 @@ impl Job<'_> {
             deadline: self.args.search.time_limit,
             on_progress: &mut |done| {
                 progress.update(done.evaluations, || {
-                    let best = best_text(options.objective, done.best);
+                    let best = best_text(options.objective, done.best.0, done.best.1);
                     format!("{method}, best {best}")
                 });
                 !interrupt::is_interrupted()
@@ -379,7 +379,7 @@ impl Job<'_> {
 }
 
 /// A fitness, for people.
-fn best_text(objective: Objective, (first, second): (u64, u64)) -> String {
+fn best_text(objective: Objective, first: u64, second: u64) -> String {
     match objective {
         Objective::Memory => format!("{first} bytes"),
         Objective::Runtime if first > 0 => format!("{first} bytes beyond the memory"),

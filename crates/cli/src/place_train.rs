@@ -16,6 +16,7 @@ use shardgraph_regal::{
 
 use crate::device_choice::open_device;
 use crate::exit::BadInput;
+use crate::interrupt;
 use crate::place_graph::load_all;
 use crate::place_options::decoder;
 use crate::progress::Progress;
@@ -23,7 +24,6 @@ use crate::quantity;
 use crate::report::ReportArgs;
 use crate::settings_file::{SettingsFile, checked};
 use crate::world::{World, WorldArgs, settle};
-use crate::{duration, interrupt};
 
 /// Steps whose rewards the answer averages.
 const LAST_STEPS: usize = 200;
@@ -101,9 +101,6 @@ pub(crate) struct TrainArgs {
         conflicts_with_all = ["preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config", "start", "device_memory"]
     )]
     resume: bool,
-    /// Longest wait: for another rank [default: 600s]
-    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Timeout>,
     #[command(flatten)]
     world: WorldArgs,
     #[command(flatten)]
@@ -134,7 +131,7 @@ struct Answer {
 /// Trains and prints the answer, which the first of several processes does alone. All end with the same exit code, but for a failure in the
 /// midst of training: the process that had it ends with its own code, and the others with that of a lost one.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     let device = device(args)?;
     let mut comm = match args.world.open(args.world.ranks, deadline)? {
         World::Threads(1) => Comm::solo(),
@@ -185,7 +182,7 @@ fn inputs(args: &TrainArgs, device: Device) -> anyhow::Result<Inputs> {
         resume: args.resume,
         stop_at: args.steps,
         threads: args.threads.map_or(1, usize::from),
-        timeout: args.timeout.unwrap_or_default(),
+        timeout: args.world.timeout.unwrap_or_default(),
         start: args.start.as_deref().map(Policy::named).transpose()?,
         device,
     };

@@ -8,16 +8,14 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shardgraph_graph::Labels;
 use shardgraph_shard::Adjacency;
-use shardgraph_solver::{
-    Communication, ErrorKind, PaperModel, Scores, SolveOptions, TrainedPolicy, score_nodes,
-};
+use shardgraph_solver::{ErrorKind, PaperModel, Scores, SolveOptions, TrainedPolicy, score_nodes};
 
 use crate::exchange_report::ExchangeReport;
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::solve::{POLICY_FILE, PathChoice};
-use crate::world;
+use crate::world::{self, ExchangeArgs};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -47,15 +45,8 @@ pub(crate) struct ScoreArgs {
         default_value = "auto"
     )]
     path: PathChoice,
-    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
-    /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
-    #[arg(
-        help_heading = "Ranks and devices",
-        hide_short_help = true,
-        long,
-        value_name = "paper|gather|halo|grid"
-    )]
-    communication: Option<Communication>,
+    #[command(flatten)]
+    exchange: ExchangeArgs,
     /// How the graph is stored; auto takes the smaller form
     #[arg(
         help_heading = "Method",
@@ -130,7 +121,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let options = SolveOptions {
         n_ranks,
         path: args.path.path(),
-        communication: args.communication,
+        communication: args.exchange.communication,
         ..SolveOptions::default()
     };
     args.report.leave_output_to(args.out.as_deref());
@@ -173,7 +164,7 @@ fn exchange(
     scores: &Scores,
 ) -> Option<ExchangeReport> {
     let n_ranks = args.ranks.unwrap_or(1);
-    let is_shared = n_ranks > 1 || args.communication.is_some();
+    let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     let exchange = scores.exchange.as_ref().filter(|_| is_shared)?;
     let sizes = (adjacency.n_nodes(), adjacency.n_edges());
     let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());

@@ -14,25 +14,23 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shardgraph_collectives::Timeout;
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 use shardgraph_error::Class;
 use shardgraph_graph::{Graph, Labels};
 use shardgraph_solver::problem::{
     MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, PROBLEMS, Problem, problem_by_name,
 };
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{
-    Communication, EmbeddingPath, ErrorKind, Select, SolveOptions, TrainedPolicy,
-};
+use shardgraph_solver::{EmbeddingPath, ErrorKind, Select, SolveOptions, TrainedPolicy};
 
 use self::answer::{Answer, Answers};
 use self::drawing::{Form, Solved};
+use crate::device_choice::DeviceArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::report::ReportArgs;
 use crate::solve_stages::StageArgs;
-use crate::world::WorldArgs;
+use crate::world::{ExchangeArgs, WorldArgs};
 use crate::{duration, output_file};
 
 const EXAMPLE: &str = "\
@@ -111,15 +109,8 @@ pub(crate) struct SolveArgs {
         default_value = "auto"
     )]
     path: PathChoice,
-    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
-    /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
-    #[arg(
-        help_heading = "Ranks and devices",
-        hide_short_help = true,
-        long,
-        value_name = "paper|gather|halo|grid"
-    )]
-    communication: Option<Communication>,
+    #[command(flatten)]
+    exchange: ExchangeArgs,
     /// Named settings: default, or paper (keeps picks that earlier picks of the same step left without an
     /// edge)
     #[arg(
@@ -136,17 +127,8 @@ pub(crate) struct SolveArgs {
     /// Draw a picture: the graph, of at most 1000 nodes, with the answer in colour
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
-    #[arg(
-        help_heading = "Ranks and devices",
-        long,
-        value_name = "DEVICE",
-        default_value = "host"
-    )]
-    device: DeviceKind,
-    /// Longest wait: for another rank [default: 600s]
-    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Timeout>,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     stages: StageArgs,
     #[command(flatten)]
@@ -396,8 +378,8 @@ fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
         reduce_inside: false,
-        communication: args.communication,
-        deadline: args.timeout.unwrap_or_default(),
+        communication: args.exchange.communication,
+        deadline: args.world.timeout.unwrap_or_default(),
         cancelled: None,
         device: device.clone(),
     }

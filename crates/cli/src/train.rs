@@ -12,7 +12,7 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
     Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
 };
-use shardgraph_solver::{Communication, EmbeddingKind, HeadKind, PaperModel};
+use shardgraph_solver::{EmbeddingKind, HeadKind, PaperModel};
 
 use crate::config_file::ConfigFile;
 use crate::exchange_report::ExchangeReport;
@@ -20,8 +20,8 @@ use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
-use crate::world::{World, WorldArgs, settle};
-use crate::{duration, interrupt, output_file};
+use crate::world::{ExchangeArgs, World, WorldArgs, settle};
+use crate::{interrupt, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -62,16 +62,8 @@ pub(crate) struct TrainArgs {
         value_name = "N"
     )]
     batch_ranks: Option<u32>,
-    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper
-    /// (all-reduce of partial sums; the policy then depends on the ranks, as with grid), gather (all rows
-    /// to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
-    #[arg(
-        help_heading = "Ranks and devices",
-        hide_short_help = true,
-        long,
-        value_name = "paper|gather|halo|grid"
-    )]
-    communication: Option<Communication>,
+    #[command(flatten)]
+    exchange: ExchangeArgs,
     /// The embedding model: s2v (structure2vec, the paper's) or sage (GraphSAGE) [default: s2v]
     #[arg(help_heading = "Method", long, value_name = "s2v|sage")]
     embedding: Option<EmbeddingKind>,
@@ -138,9 +130,6 @@ pub(crate) struct TrainArgs {
     /// host]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DEVICE")]
     device: Option<DeviceKind>,
-    /// Longest wait: for another rank [default: 600s]
-    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Timeout>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -192,7 +181,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     // The other processes are told of a file that cannot be read; without them it would be the first thing to fail.
     let known = file.as_ref().ok();
     let ranks = args.world.ranks.or(known.and_then(|file| file.ranks));
-    let deadline = args.timeout.or(known.and_then(|file| file.timeout));
+    let deadline = args.world.timeout.or(known.and_then(|file| file.timeout));
     let deadline = deadline.unwrap_or_default();
     match args.world.open(ranks, deadline)? {
         World::Threads(n_ranks) => {
@@ -204,7 +193,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
                 show.step(report);
             })?;
             let times = show.finish();
-            finish(args, &inputs, &outcome, (timer.elapsed_s(), times))
+            finish(args, &inputs, &outcome, timer.elapsed_s(), times)
         }
         World::Process(mut comm) => run_as_rank(args, file, &mut comm, deadline),
     }
@@ -228,7 +217,7 @@ fn run_as_rank(
     })?;
     let times = show.finish();
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcome, (timer.elapsed_s(), times)),
+        0 => finish(args, &inputs, &outcome, timer.elapsed_s(), times),
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
@@ -274,7 +263,7 @@ fn load(
             problem: None,
             n_ranks,
             n_batch_ranks: args.batch_ranks.or(file.batch_ranks).unwrap_or(1),
-            communication: args.communication.or(file.communication),
+            communication: args.exchange.communication.or(file.communication),
             folder: Some(folder.to_owned()),
             resume: args.resume,
             deadline,
@@ -375,7 +364,8 @@ fn finish(
     args: &TrainArgs,
     inputs: &Inputs,
     outcome: &TrainOutcome,
-    (seconds, learning_step_seconds): (f64, Option<f64>),
+    seconds: f64,
+    learning_step_seconds: Option<f64>,
 ) -> anyhow::Result<()> {
     let Inputs { config, options } = inputs;
     let (reports, policy) = (&outcome.reports, &outcome.policy);

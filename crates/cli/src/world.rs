@@ -8,9 +8,11 @@ use clap::{Args, ValueEnum};
 use shardgraph_collectives::{Comm, Launch, Op, Timeout, mpi, tcp};
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind};
+use shardgraph_solver::Communication;
 use shardgraph_storage::read_bounded;
 
 use crate::device_choice::open_device;
+use crate::duration;
 use crate::exit::{self, BadInput};
 use crate::report::{self, ReportArgs};
 
@@ -52,6 +54,20 @@ pub(crate) struct WorldArgs {
     /// The NCCL library of --comm nccl [default: libnccl.so.2]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     nccl_library: Option<PathBuf>,
+    /// Longest wait: for another rank [default: 600s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::timeout)]
+    pub(crate) timeout: Option<Timeout>,
+}
+
+/// How ranks exchange what neighbours add up.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Ranks and devices")]
+pub(crate) struct ExchangeArgs {
+    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
+    /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks); a policy that paper or grid trains depends on the ranks
+    /// [default: gather]
+    #[arg(hide_short_help = true, long, value_name = "paper|gather|halo|grid")]
+    pub(crate) communication: Option<Communication>,
 }
 
 /// How long a process that cannot take part waits for those to whom it must say so.

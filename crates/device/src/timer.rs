@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Device;
+use crate::{Device, Error};
 
-/// A stop-watch that waits for the device before it reads the clock.
+/// A stop-watch that can wait for a device before it reads the clock.
 ///
 /// ```
 /// use shardgraph_device::{Device, Timer};
 /// let timer = Timer::start(&Device::host());
-/// assert!(timer.elapsed_s() >= 0.0);
+/// assert!(timer.finish_s()? >= 0.0);
+/// # Ok::<(), shardgraph_device::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Timer {
@@ -19,15 +20,18 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Starts the watch once the device has finished what it was given.
+    /// Starts the watch once the device has finished what it was given. A device that has failed says
+    /// so in [`Timer::finish_s`], as in every later operation on it.
     pub fn start(device: &Device) -> Self {
-        let mut timer = Self {
+        let timer = Self {
             device: Some(device.clone()),
             started: now(),
         };
-        timer.wait();
-        timer.started = now();
-        timer
+        let _later = timer.wait();
+        Self {
+            started: now(),
+            ..timer
+        }
     }
 
     /// Starts a watch that waits for no device.
@@ -38,22 +42,27 @@ impl Timer {
         }
     }
 
-    /// The time since the start, in seconds, after the device has finished its work.
+    /// The time since the start, in seconds, once the device has finished its work.
+    ///
+    /// # Errors
+    /// Those of [`Device::synchronize`]: a time of work that failed is no measurement.
+    pub fn finish_s(&self) -> Result<f64, Error> {
+        self.wait()?;
+        Ok(self.elapsed_s())
+    }
+
+    /// The time since the start, in seconds, by the clock alone.
     pub fn elapsed_s(&self) -> f64 {
         self.elapsed().as_secs_f64()
     }
 
-    /// The time since the start, after the device has finished its work.
+    /// The time since the start, by the clock alone.
     pub fn elapsed(&self) -> Duration {
-        self.wait();
         now().duration_since(self.started)
     }
 
-    /// A device that has failed is not waited for: every later operation on it returns its error.
-    fn wait(&self) {
-        if let Some(device) = &self.device {
-            let _ = device.synchronize();
-        }
+    fn wait(&self) -> Result<(), Error> {
+        self.device.as_ref().map_or(Ok(()), Device::synchronize)
     }
 }
 

@@ -147,7 +147,7 @@ pub(crate) fn newest(
         if !has_manifest(&path)? {
             continue; // a kill left it behind
         }
-        match read(&path, step, (files, part)) {
+        match read(&path, step, files, part) {
             Ok(checkpoint) => return Ok(Some(checkpoint)),
             Err(error) if error.is_damage() => damage = damage.or(Some(error)),
             Err(error) => return Err(error),
@@ -168,7 +168,7 @@ pub(crate) fn passed_over(folder: &Path) -> Result<Vec<Error>, Error> {
         if !has_manifest(&path)? {
             continue; // a kill left it behind
         }
-        match read(&path, step, (&[], Part::Whole)) {
+        match read(&path, step, &[], Part::Whole) {
             Ok(_) => return Ok(damages),
             Err(error) if error.is_damage() => damages.push(error),
             Err(error) => return Err(error),
@@ -228,7 +228,7 @@ fn remove(checkpoint: &Path) -> io::Result<()> {
 }
 
 /// A checkpoint or the part of it, checked against its MANIFEST, which must name all of `files`.
-fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Checkpoint, Error> {
+fn read(folder: &Path, step: u64, files: &[&str], part: Part) -> Result<Checkpoint, Error> {
     let path = folder.join(MANIFEST);
     let manifest = fs::read(&path).map_err(Error::io(&path))?;
     let mut checkpoint = Checkpoint::new(step);

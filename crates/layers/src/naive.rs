@@ -75,7 +75,8 @@ impl Model {
 pub(crate) fn graph_sage(
     theta: &[Vec<f64>],
     k: usize,
-    (adjacency, features): (&[f64], &[f64]),
+    adjacency: &[f64],
+    features: &[f64],
     n: usize,
 ) -> Vec<f64> {
     let f = features.len() / n;

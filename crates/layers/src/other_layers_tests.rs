@@ -46,7 +46,7 @@ fn naive_scores(case: &Case, theta: &[Vec<f64>], state: usize) -> Vec<f64> {
     };
     let embed = match case.shape.embedding == EmbeddingKind::GRAPH_SAGE {
         false => model(below, above).embed(&adjacency, &features, n),
-        true => graph_sage(below, k, (&adjacency, &features), n),
+        true => graph_sage(below, k, &adjacency, &features, n),
     };
     match is_mlp {
         false => model(&[], above).scores(&embed, n),

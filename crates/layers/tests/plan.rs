@@ -103,7 +103,8 @@ fn batch(case: &Case, rank: u32, n_ranks: u32) -> StateBatch {
 /// The scores of all own rows, and the loss of one picked node a state.
 fn losses(
     ctx: &mut dyn Ctx,
-    (policy, path): (&Policy, Path),
+    policy: &Policy,
+    path: Path,
     case: &Case,
     batch: &StateBatch,
 ) -> Result<(Var, Var), Error> {
@@ -133,7 +134,7 @@ fn compare(comm: &mut Comm, cases: [&Case; 3], path: Path) {
     let record = |case: &Case| {
         let mut recorder = Recorder::new(&params, rank, size);
         let batch = batch(case, rank, size);
-        let (scores, loss) = losses(&mut recorder, (&policy, path), case, &batch).unwrap();
+        let (scores, loss) = losses(&mut recorder, &policy, path, case, &batch).unwrap();
         recorder.output("scores", scores);
         recorder.output_param_gradient(loss).unwrap();
         recorder
@@ -147,7 +148,7 @@ fn compare(comm: &mut Comm, cases: [&Case; 3], path: Path) {
         program.run(comm, &weights).unwrap();
         let batch = batch(case, rank, size);
         let mut ctx = Eager::new(&device, comm, &weights);
-        let (scores, loss) = losses(&mut ctx, (&policy, path), case, &batch).unwrap();
+        let (scores, loss) = losses(&mut ctx, &policy, path, case, &batch).unwrap();
         let grad = ctx.param_gradient(loss).unwrap();
         assert_eq!(bits(&grad), bits(&program.param_gradient().unwrap()));
         let scores = ctx.values(scores).unwrap();

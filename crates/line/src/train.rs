@@ -260,7 +260,7 @@ pub fn train_with(
         embedding: Embedding::new(config.columns(), values, labels.clone())?,
         contexts: contexts.transpose()?,
         n_samples: run.n_done,
-        seconds: timer.elapsed_s(),
+        seconds: timer.finish_s()?,
         work: clock.work_time(),
     })
 }
@@ -377,7 +377,7 @@ pub fn train_on_disk(
             Precision::Fp16 => run.train_on_disk::<u16>(order, at, &mut disk)?,
         }
     }
-    let (n_samples, seconds) = (run.n_done - resumed_samples, timer.elapsed_s());
+    let (n_samples, seconds) = (run.n_done - resumed_samples, timer.finish_s()?);
     let memory = options.memory.saturating_sub(options.program_bytes);
     export(&context, &checkpoint, disk.npy, memory)?;
     checkpoint.finish()?;

@@ -111,7 +111,7 @@ fn draft(
         _ => &[],
     };
     search.n_before = n_of_features;
-    let (found, fitness) = genetic(problem, &options, (starts, Some(proposals)), search)?;
+    let (found, fitness) = genetic(problem, &options, starts, Some(proposals), search)?;
     let before = features.best.fitness;
     draft
         .history

@@ -135,11 +135,11 @@ fn draft(
     let mut made = |start: Start| one(start.schedule(problem, seed, search), 1);
     match options.method {
         Method::Portfolio => portfolio(problem, options, None, search),
-        Method::Brkga => of_genetic(genetic(problem, options, (&[], None), search)),
-        Method::TunedBrkga => of_genetic(genetic(problem, &tuned(options), (&[], None), search)),
+        Method::Brkga => of_genetic(genetic(problem, options, &[], None, search)),
+        Method::TunedBrkga => of_genetic(genetic(problem, &tuned(options), &[], None, search)),
         Method::SeededBrkga => {
             let starts = cheap_starts(problem);
-            of_genetic(genetic(problem, options, (starts, None), search))
+            of_genetic(genetic(problem, options, starts, None, search))
         }
         Method::RankBrkga => by_rank(problem, options, search),
         Method::Regal | Method::SeededRegal | Method::Idrs => Err(Error::options(format!(
@@ -224,7 +224,8 @@ fn best_start(
 pub(crate) fn genetic(
     problem: &Problem<'_>,
     options: &PlaceOptions,
-    (starts, proposals): (&[Start], Option<Proposals>),
+    starts: &[Start],
+    proposals: Option<Proposals>,
     search: &mut Search<'_, '_>,
 ) -> Result<(Draft, (u64, u64)), Error> {
     check(options)?;

@@ -94,7 +94,8 @@ impl CheapSchedule {
     pub(crate) fn levels(
         &self,
         n_devices: usize,
-        (of_affinities, of_priorities): (Option<u32>, Option<u32>),
+        of_affinities: Option<u32>,
+        of_priorities: Option<u32>,
     ) -> Vec<[Vec<u32>; 2]> {
         let lowest = vec![0; self.placement.len()];
         let mut levels = Vec::new();

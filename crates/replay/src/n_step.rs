@@ -41,8 +41,9 @@ impl EpisodeMemory {
             .min(transition.generation.saturating_add(u64::from(n)));
         let rewards = (transition.generation..last).map(|generation| self.slot(generation).reward);
         let ending = (last == episode.end()).then_some(episode.ending);
-        let sums = sum_rewards(rewards, gamma);
-        Some(NStep::new(sums, (last - episode.first) as u32, ending))
+        let (sum, discount) = sum_rewards(rewards, gamma);
+        let n_picks = (last - episode.first) as u32;
+        Some(NStep::new(sum, discount, n_picks, ending))
     }
 }
 
@@ -50,7 +51,8 @@ impl NStep {
     /// Of rewards that lead to the state after `n_picks` picks, at which the episode stands as
     /// `ending` says if it goes no further.
     pub(crate) fn new(
-        (reward_sum, discount): (f32, f32),
+        reward_sum: f32,
+        discount: f32,
         n_picks: u32,
         ending: Option<Ending>,
     ) -> NStep {

@@ -111,13 +111,13 @@ impl<S> NStepAssembler<S> {
     /// Folds every reward from the oldest start on.
     fn complete(&mut self, ending: Option<Ending>, out: &mut Vec<NStepTransition<S>>) {
         let n_rewards = self.open.len() as u32;
-        let sums = sum_rewards(self.open.iter().map(|&(_, reward)| reward), self.gamma);
+        let (sum, discount) = sum_rewards(self.open.iter().map(|&(_, reward)| reward), self.gamma);
         let NStep {
             reward_sum,
             discount,
             ending,
             ..
-        } = NStep::new(sums, n_rewards, ending);
+        } = NStep::new(sum, discount, n_rewards, ending);
         if let Some((start, _)) = self.open.pop_front() {
             out.push(NStepTransition {
                 start,

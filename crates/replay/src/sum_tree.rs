@@ -21,6 +21,13 @@ struct Sums([f64; FAN]);
 #[repr(align(32))]
 struct Smallest([f32; FAN]);
 
+/// What the leaves below a node add up to, and the smallest positive one of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Worth {
+    sum: f64,
+    smallest: f32,
+}
+
 /// One level: node i holds what its children i * FAN .. (i + 1) * FAN of the level below are worth.
 #[derive(Clone, Debug, PartialEq)]
 struct Level {
@@ -29,25 +36,28 @@ struct Level {
 }
 
 impl Level {
-    fn set(&mut self, child: usize, (sum, smallest): (f64, f32)) {
-        self.sums[child / FAN].0[child % FAN] = sum;
-        self.smallest[child / FAN].0[child % FAN] = smallest;
+    fn set(&mut self, child: usize, worth: Worth) {
+        self.sums[child / FAN].0[child % FAN] = worth.sum;
+        self.smallest[child / FAN].0[child % FAN] = worth.smallest;
     }
 
-    fn worth(&self, node: usize) -> (f64, f32) {
+    fn worth(&self, node: usize) -> Worth {
         let (sums, smallest) = (&self.sums[node].0, &self.smallest[node].0);
-        (pairwise(sums), smallest.iter().fold(f32::INFINITY, least))
+        Worth {
+            sum: pairwise(sums),
+            smallest: smallest.iter().fold(f32::INFINITY, least),
+        }
     }
 }
 
 impl Leaves {
-    fn worth(&self) -> (f64, f32) {
+    fn worth(&self) -> Worth {
         let positive = |&leaf: &f32| if leaf > 0.0 { leaf } else { f32::INFINITY };
         let smallest = self.0.each_ref().map(positive);
-        (
-            pairwise(&self.0.map(f64::from)),
-            smallest.iter().fold(f32::INFINITY, least),
-        )
+        Worth {
+            sum: pairwise(&self.0.map(f64::from)),
+            smallest: smallest.iter().fold(f32::INFINITY, least),
+        }
     }
 }
 
@@ -134,15 +144,15 @@ impl SumTree {
 
     /// The sum of all leaves.
     pub(crate) fn total(&self) -> f64 {
-        self.root().0
+        self.root().sum
     }
 
     /// The smallest leaf above 0; infinite without one.
     pub(crate) fn smallest(&self) -> f32 {
-        self.root().1
+        self.root().smallest
     }
 
-    fn root(&self) -> (f64, f32) {
+    fn root(&self) -> Worth {
         self.levels[self.levels.len() - 1].worth(0)
     }
 

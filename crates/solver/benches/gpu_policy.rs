@@ -179,13 +179,13 @@ impl Bench {
         }
         let timer = Timer::start(&self.device);
         f()?;
-        let n = (0.1 / timer.elapsed_s()).clamp(1.0, 500.0) as u32;
+        let n = (0.1 / timer.finish_s()?).clamp(1.0, 500.0) as u32;
         for _ in 0..N_SAMPLES {
             let timer = Timer::start(&self.device);
             for _ in 0..n {
                 f()?;
             }
-            self.metric(series, "time", timer.elapsed_s() * 1e6 / f64::from(n));
+            self.metric(series, "time", timer.finish_s()? * 1e6 / f64::from(n));
         }
         Ok(())
     }

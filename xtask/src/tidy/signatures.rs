@@ -35,10 +35,10 @@ fn has_tuple_pattern(function: &str) -> bool {
     let mut depth = 0;
     let mut is_start = true;
     let mut previous = ' ';
-    for c in name[open + 1..].chars() {
+    for (at, c) in name[open + 1..].char_indices() {
         match c {
             '>' if previous == '-' => {} // an arrow closes nothing
-            '(' if depth == 0 && is_start => return true,
+            '(' if depth == 0 && is_start && !is_drawn(&name[open + 1 + at..]) => return true,
             ')' if depth == 0 => return false,
             '(' | '[' | '{' | '<' => depth += 1,
             ')' | ']' | '}' | '>' => depth -= 1,
@@ -51,6 +51,17 @@ fn has_tuple_pattern(function: &str) -> bool {
         previous = c;
     }
     false
+}
+
+/// Whether the pattern that begins here is bound to what a strategy draws, as proptest has it: `(a, b) in pairs()`.
+fn is_drawn(pattern: &str) -> bool {
+    let mut depth = 0;
+    let end = pattern.find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    let rest = end.map(|end| pattern[end + 1..].trim_start());
+    rest.is_some_and(|rest| rest.starts_with("in "))
 }
 
 /// The parenthesis that opens the arguments, behind generics if there are some.
@@ -83,6 +94,9 @@ mod tests {
             ("fn f(b: impl Fn(u8) -> u8) { g(1, (2, 3)) }", false),
             ("fn f(b: fn(u8) -> u8, (a, b): (u8, u8)) {}", true),
             ("let f: fn((u8, u8)) = g;", false),
+            ("fn f((a, b) in pairs(), c in 0..2) {}", false),
+            ("fn f(((a, b), c) in (pairs(), 0..2)) {}", false),
+            ("fn f((a, b) in pairs(), (c, d): (u8, u8)) {}", true),
             ("let f = |(a, b)| a + b;", false),
             ("// fn f((a, b): (u8, u8))", false),
         ] {

@@ -61,7 +61,7 @@ struct Panel {
 
 impl Panel {
     /// Without its mass where that is negligible.
-    fn new(shape: Beta, largest: f64, (from, to): (f64, f64)) -> Panel {
+    fn new(shape: Beta, largest: f64, from: f64, to: f64) -> Panel {
         let (middle, half) = ((from + to) / 2.0, (to - from) / 2.0);
         let sum = shape.alpha + shape.beta;
         // The derivatives of ln(1 + e^t) are polynomials of x and of v = x (1-x).
@@ -235,7 +235,7 @@ pub(super) fn borders(shape: Beta, n_cells: usize) -> Vec<f32> {
     let ends = ends(width);
     let panels = ends
         .windows(2)
-        .map(|of| Panel::new(shape, largest, (of[0], of[1])));
+        .map(|of| Panel::new(shape, largest, of[0], of[1]));
     let panels: Vec<Panel> = panels.collect();
     // Up to each panel's start: the tail left of it and the panels between.
     let mut integral = vec![exp(shape.alpha * FIRST_T - largest) / shape.alpha];

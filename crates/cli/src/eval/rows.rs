@@ -135,7 +135,8 @@ impl Work<'_> {
         &mut self,
         name: &'static str,
         kind: Kind,
-        (answer, seconds): (&[u32], f64),
+        answer: &[u32],
+        seconds: f64,
     ) -> anyhow::Result<()> {
         let objective = check_answer(self.job.problem, &self.graph, answer)?;
         self.rows.push(Row::new(name, kind, objective, seconds));
@@ -152,7 +153,7 @@ impl Work<'_> {
             &job.options,
             &mut |_, _| (),
         )?;
-        self.add("rl", Kind::Policy, (&found.nodes, found.seconds))?;
+        self.add("rl", Kind::Policy, &found.nodes, found.seconds)?;
         self.problem_baselines()
     }
 
@@ -160,8 +161,7 @@ impl Work<'_> {
         for Baseline { name, find } in self.job.problem.baselines {
             let timer = Timer::wall();
             let answer = find(&self.graph);
-            let row = (answer.as_slice(), timer.elapsed_s());
-            self.add(name, Kind::Baseline, row)?;
+            self.add(name, Kind::Baseline, &answer, timer.elapsed_s())?;
         }
         Ok(())
     }
@@ -169,20 +169,14 @@ impl Work<'_> {
     fn covers(&mut self) -> anyhow::Result<()> {
         let job = self.job;
         let alone = job.cover(&Adjacency::from_graph((*self.graph).clone()))?;
-        self.add("rl", Kind::Policy, (&alone.cover, alone.seconds))?;
+        self.add("rl", Kind::Policy, &alone.cover, alone.seconds)?;
         let reduced = solve_reduced(&self.graph, &mut |part| job.cover(part))?;
-        let row = (reduced.cover.as_slice(), reduced.seconds);
-        self.add("rl_reduce", Kind::Policy, row)?;
+        self.add("rl_reduce", Kind::Policy, &reduced.cover, reduced.seconds)?;
         if let Some(search) = &job.search {
             let seconds = reduced.seconds;
             let start = &reduced.kernel_cover;
-            self.polish(
-                search,
-                &reduced,
-                ("rl_polish", Kind::Policy),
-                start,
-                seconds,
-            )?;
+            let name = "rl_polish";
+            self.polish(search, &reduced, name, Kind::Policy, start, seconds)?;
         }
         self.problem_baselines()?;
         self.with_rules(&reduced)?;
@@ -202,7 +196,7 @@ impl Work<'_> {
                 let timer = Timer::wall();
                 let start = find(kernel);
                 let seconds = reduced.reduction_seconds + timer.elapsed_s();
-                self.polish(search, &reduced, (name, Kind::Baseline), &start, seconds)?;
+                self.polish(search, &reduced, name, Kind::Baseline, &start, seconds)?;
             }
         }
         Ok(())
@@ -212,14 +206,14 @@ impl Work<'_> {
     fn with_rules(&mut self, reduced: &ReducedSolution) -> anyhow::Result<()> {
         let timer = Timer::wall();
         let cover = degree_one_greedy(&self.graph);
-        let row = (cover.as_slice(), timer.elapsed_s());
-        self.add("degree_one_greedy", Kind::Baseline, row)?;
+        let seconds = timer.elapsed_s();
+        self.add("degree_one_greedy", Kind::Baseline, &cover, seconds)?;
         let timer = Timer::wall();
         let kernel = reduced.reduction.kernel();
         let peeled = reduce_and_peel(kernel, &Rules::all(), &Budget::unlimited());
         let cover = reduced.reduction.lift(&peeled)?;
         let seconds = reduced.reduction_seconds + timer.elapsed_s();
-        self.add("reduce_greedy", Kind::Baseline, (&cover, seconds))
+        self.add("reduce_greedy", Kind::Baseline, &cover, seconds)
     }
 
     /// Local search on the kernel, from a cover of it.
@@ -227,7 +221,8 @@ impl Work<'_> {
         &mut self,
         search: &Search,
         reduced: &ReducedSolution,
-        (name, kind): (&'static str, Kind),
+        name: &'static str,
+        kind: Kind,
         start: &[u32],
         seconds_before: f64,
     ) -> anyhow::Result<()> {
@@ -246,6 +241,6 @@ impl Work<'_> {
         };
         let found = improve(reduced.reduction.kernel(), start, &options, &watch)?;
         let cover = reduced.reduction.lift(&found.cover)?;
-        self.add(name, kind, (&cover, seconds_before + found.seconds))
+        self.add(name, kind, &cover, seconds_before + found.seconds)
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn judge(
             ));
         }
         row.ratio = ratio(found, optimum.value);
-        row.gap_closed = gap_closed(sense, base, (found, optimum.value));
+        row.gap_closed = gap_closed(sense, base, found, optimum.value);
     }
     judged
 }
@@ -95,7 +95,7 @@ fn base(rows: &[Row]) -> Option<f64> {
 }
 
 /// The share of the way from the base to the optimum; nothing where the base is optimal, or better than the best that was known.
-fn gap_closed(sense: Sense, base: Option<f64>, (found, optimum): (f64, f64)) -> Option<f64> {
+fn gap_closed(sense: Sense, base: Option<f64>, found: f64, optimum: f64) -> Option<f64> {
     let base = base?;
     let gap = behind(sense, base, optimum);
     (gap > 0.0).then(|| behind(sense, base, found) / gap)
@@ -141,7 +141,7 @@ pub(super) fn totals(sense: Sense, graphs: &[OfGraph]) -> Vec<Total> {
             kind: row.kind,
             sum,
             mean_ratio: ratios.map(|sum| sum / graphs.len() as f64),
-            gap_closed: optimum.and_then(|optimum| gap_closed(sense, base, (sum, optimum))),
+            gap_closed: optimum.and_then(|optimum| gap_closed(sense, base, sum, optimum)),
         })
     };
     first.rows.iter().filter_map(total).collect()
@@ -233,7 +233,7 @@ mod tests {
     fn an_optimum_of_nothing_has_a_ratio_where_it_is_met() {
         assert_eq!(ratio(0.0, 0.0), Some(1.0));
         assert_eq!(ratio(1.0, 0.0), None);
-        assert_eq!(gap_closed(Sense::Minimise, Some(5.0), (5.0, 5.0)), None);
+        assert_eq!(gap_closed(Sense::Minimise, Some(5.0), 5.0, 5.0), None);
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn no_gap_is_closed_where_greedy_beats_the_best_known() {
-        let gap = |sense, base, found, known| gap_closed(sense, Some(base), (found, known));
+        let gap = |sense, base, found, known| gap_closed(sense, Some(base), found, known);
         assert_eq!(gap(Sense::Minimise, 2190.0, 2180.0, 2199.0), None);
         assert_eq!(gap(Sense::Minimise, 2200.0, 2180.0, 2190.0), Some(2.0));
         assert_eq!(gap(Sense::Maximise, 12.0, 13.0, 11.0), None);

@@ -104,9 +104,6 @@ pub(crate) struct TrainArgs {
     /// Draw a picture: loss and training accuracy of each epoch
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Longest wait: for another rank [default: 600s]
-    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Timeout>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -126,7 +123,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if args.links.task == Task::Links {
         return train_links(args);
     }
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
@@ -257,7 +254,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         ("--svg", args.svg.is_some()),
         ("--valid-share", args.valid_share.is_some()),
         ("--device-memory", args.device_memory.is_some()),
-        ("--timeout", args.timeout.is_some()),
+        ("--timeout", args.world.timeout.is_some()),
         ("--preset", args.settings.model.preset.is_some()),
     ];
     if let Some((flag, _)) = useless.iter().find(|(_, is_given)| *is_given) {
@@ -398,7 +395,7 @@ fn options(args: &TrainArgs, data: &Data, labelled: &LabelledNodes, n_ranks: u32
         resume: args.resume,
         checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),
         checkpoint_s: args.checkpoint_s(),
-        deadline: args.timeout.unwrap_or_default(),
+        deadline: args.world.timeout.unwrap_or_default(),
         class_names: labelled.classes.clone(),
         relation_names: data.relation_names(),
         keeps_model: false,

@@ -56,7 +56,7 @@ type Play<'s> = dyn FnMut(&Loaded, &SolveOptions, &mut (dyn FnMut(u32, usize) + 
 
 /// Loads, solves, writes the nodes of the answer and prints it.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
-    let timeout = args.timeout.unwrap_or_default();
+    let timeout = args.world.timeout.unwrap_or_default();
     match args.world.open(args.world.ranks, timeout)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, problem, &args.report, None)?;
@@ -211,7 +211,9 @@ fn load(
     report: &ReportArgs,
     process: Option<u32>,
 ) -> anyhow::Result<Inputs> {
-    let device = args.world.device(args.device, process.is_some(), report)?;
+    let device = args
+        .world
+        .device(args.device.kind, process.is_some(), report)?;
     if process.unwrap_or(0) == 0 {
         args.check_files()?;
     }

@@ -38,7 +38,7 @@ struct Loaded {
 
 /// Loads, solves, writes the cover and prints the answer.
 pub(super) fn run(args: &SolveArgs) -> anyhow::Result<()> {
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, &args.report, None)?;
@@ -157,7 +157,9 @@ fn find_more(
 
 /// `process` is the rank of this process, if it is one of several.
 fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::Result<Inputs> {
-    let device = args.world.device(args.device, process.is_some(), report)?;
+    let device = args
+        .world
+        .device(args.device.kind, process.is_some(), report)?;
     if process.unwrap_or(0) == 0 {
         args.check_files()?;
     }
@@ -165,7 +167,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     if is_of_sets(&policy) {
         check_of_sets(args, &policy, process.is_some())?;
     }
-    let waiting = process.map(|_| args.timeout.unwrap_or_default());
+    let waiting = process.map(|_| args.world.timeout.unwrap_or_default());
     let n_graphs = 1 + args.more.len();
     args.stages
         .check(MINIMUM_VERTEX_COVER.name, (waiting, n_graphs))?;
@@ -265,7 +267,7 @@ fn answer<'a>(
     } = graph;
     let sizes = (adjacency.n_nodes(), adjacency.n_edges());
     let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
-    let is_shared = n_ranks > 1 || args.communication.is_some();
+    let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     let exchange = alone.exchange.as_ref().filter(|_| is_shared);
     let size = |n: u64| Objective::Count(n);
     let objective = refined.cover.len() as u64;

@@ -33,7 +33,7 @@ struct Inputs {
 
 /// Loads, solves, writes the nodes of the answer and prints it.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, problem, &args.report, None)?;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result
 
 /// As one of several processes. All end with the same exit code; the first alone writes and prints.
 fn run_as_rank(args: &SolveArgs, problem: &'static Problem, comm: &mut Comm) -> anyhow::Result<()> {
-    let deadline = args.timeout.unwrap_or_default();
+    let deadline = args.world.timeout.unwrap_or_default();
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, problem, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;
@@ -90,7 +90,9 @@ fn load(
         let text = "--preset paper is about vertex covers: leave it out with another --problem";
         return Err(BadInput(text.into()).into());
     }
-    let device = args.world.device(args.device, process.is_some(), report)?;
+    let device = args
+        .world
+        .device(args.device.kind, process.is_some(), report)?;
     if process.unwrap_or(0) == 0 {
         args.check_files()?;
     }
@@ -168,7 +170,7 @@ fn finish(
     let (mut all, mut failed) = (Vec::new(), Ok(()));
     // The batch has as many steps as its longest episode.
     let n_steps = answers.iter().map(|answer| answer.n_steps).max();
-    let is_shared = n_ranks > 1 || args.communication.is_some();
+    let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     for (i, answer) in answers.into_iter().enumerate() {
         let answer = (&answer, n_steps.unwrap_or(0));
         let mut printed = printed(args, inputs, (i, answer), (n_ranks, is_shared));

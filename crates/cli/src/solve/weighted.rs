@@ -30,7 +30,7 @@ pub(super) fn run(
     source: &Path,
 ) -> anyhow::Result<()> {
     check(args, problem)?;
-    let timeout = args.timeout.unwrap_or_default();
+    let timeout = args.world.timeout.unwrap_or_default();
     if !matches!(
         args.world.open(args.world.ranks, timeout)?,
         World::Threads(1)

@@ -104,10 +104,10 @@ impl Point<'_> {
     fn line(&self, comm: &mut Comm, arguments: &Arguments) -> Result<(String, u64), CommError> {
         let (n_send, n_recv) = self.lens(comm);
         let (mut send, mut recv) = (vec![0f32; n_send], vec![0f32; n_recv]);
-        let seconds = self.time(comm, arguments, (&mut send, &mut recv))?;
+        let seconds = self.time(comm, arguments, &mut send, &mut recv)?;
         let (mut own_wrong, mut n_wrong) = (0, "N/A".to_owned());
         if arguments.checks {
-            own_wrong = self.count_wrong(comm, (&mut send, &mut recv))?;
+            own_wrong = self.count_wrong(comm, &mut send, &mut recv)?;
             let all = from_all(comm, own_wrong, self.timeout)?;
             n_wrong = all.into_iter().sum::<u64>().to_string();
         }
@@ -135,7 +135,8 @@ impl Point<'_> {
         &self,
         comm: &mut Comm,
         arguments: &Arguments,
-        (send, recv): (&mut [f32], &mut [f32]),
+        send: &mut [f32],
+        recv: &mut [f32],
     ) -> Result<Vec<f64>, CommError> {
         let mut group = |comm: &mut Comm, n: u64| {
             comm.run(Op::Barrier, self.timeout)?;
@@ -197,7 +198,8 @@ impl Point<'_> {
     fn count_wrong(
         &self,
         comm: &mut Comm,
-        (send, recv): (&mut [f32], &mut [f32]),
+        send: &mut [f32],
+        recv: &mut [f32],
     ) -> Result<u64, CommError> {
         let (rank, n_ranks) = (comm.rank() as usize, comm.size() as usize);
         for (i, x) in send.iter_mut().enumerate() {

@@ -496,7 +496,8 @@ fn long_operations(
     group: &mut Comm,
     buf: &mut [f32],
     exit: Exit,
-    (culprit, last): (u32, u32),
+    culprit: u32,
+    last: u32,
 ) -> Result<(), CommError> {
     for round in 0..=last {
         let is_it = group.rank() == culprit && round == last;
@@ -536,13 +537,13 @@ fn nobody_is_at_the_buffer_of_a_rank_that_left() {
     for seed in 0..40u32 {
         let n_ranks = 2 + seed % 3;
         let exit = exits[(seed / 3) as usize % exits.len()];
-        let fault = (seed % n_ranks, seed % 4);
+        let (culprit, last) = (seed % n_ranks, seed % 4);
         let n_out = Gate::default();
         let results = threads::run(n_ranks, |mut comm| {
             let mut buf = vec![1.0; LONG];
             let mut group = comm.split(0, 0, patient())?;
             let ended = catch_unwind(AssertUnwindSafe(|| {
-                long_operations(&mut group, &mut buf, exit, fault)
+                long_operations(&mut group, &mut buf, exit, culprit, last)
             }));
             buf.fill(CANARY);
             // The others hear of it now, not when this thread ends.

@@ -98,7 +98,7 @@ impl Hierarchy {
         let mut levels = vec![Level::new((0..n_ops as u32).collect(), n_ops)];
         let mut dice = KeyedRng::new(seed, "coarsening", 0);
         while let Some(finest) = levels.last().filter(|level| level.len() > enough) {
-            let of_cluster = matched(problem, finest, (&work, cap), &mut dice);
+            let of_cluster = matched(problem, finest, &work, cap, &mut dice);
             let n_coarse = of_cluster.iter().max().map_or(0, |&c| c as usize + 1);
             if n_coarse * 20 > finest.len() * 19 {
                 break;
@@ -152,7 +152,8 @@ fn net_weight(problem: &Problem<'_>, tensor: u32) -> u64 {
 fn matched(
     problem: &Problem<'_>,
     level: &Level,
-    (work, cap): (&[u64], u64),
+    work: &[u64],
+    cap: u64,
     dice: &mut KeyedRng,
 ) -> Vec<u32> {
     const FREE: u32 = u32::MAX;

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped check is printed")]
 
 mod bad_files;
+mod bad_onnx;
 mod formats;
 mod hostile;
 mod onnx_model;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{devices, gpus, scale};
-use crate::{Arg, Device, DeviceKind, ErrorKind, Launch, Scalar};
+use crate::{Arg, Device, DeviceKind, ErrorKind, Launch, Scalar, Timer};
 
 fn comes_back<T: Scalar>(device: &Device, values: &[T]) {
     let mut buffer = device.upload(values).unwrap();
@@ -299,4 +299,17 @@ fn timeouts_name_device_and_seconds() {
         message(2 * second),
         "device `cuda:1` did not finish within 2 s"
     );
+}
+
+/// A time of work that failed is an error, not a number.
+#[test]
+fn a_timer_passes_the_device_s_error_on() {
+    for device in gpus() {
+        assert!(Timer::start(&device).finish_s().unwrap() >= 0.0);
+        let failed = device.capture(&[], || Timer::start(&device).finish_s().map(drop));
+        if device.kind() == DeviceKind::Emulated {
+            let error = failed.unwrap_err().to_string();
+            assert!(error.contains("only launches"), "{error}");
+        }
+    }
 }

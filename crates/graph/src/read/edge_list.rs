@@ -200,7 +200,7 @@ struct FirstEdge {
 }
 
 impl FirstEdge {
-    fn of(line: Line<'_>, (u, v): (Field<'_>, Field<'_>), has_third_column: bool) -> FirstEdge {
+    fn of(line: Line<'_>, u: Field<'_>, v: Field<'_>, has_third_column: bool) -> FirstEdge {
         FirstEdge {
             line: line.number,
             ids: integer(u.bytes).zip(integer(v.bytes)),
@@ -233,7 +233,7 @@ fn read_integers(
         };
         let has_third_column = rest < line.bytes.len();
         match &mut first {
-            None => first = Some(FirstEdge::of(line, (u, v), has_third_column)),
+            None => first = Some(FirstEdge::of(line, u, v, has_third_column)),
             Some(first) => first.later_have_it &= has_third_column,
         }
         let weight = third_column(line, rest, tally)?;

@@ -59,7 +59,7 @@ fn solve(report: &Report, series: &str, adjacency: Adjacency<'_>) -> Result<Vec<
             }
         };
         cover = episode.cover()?;
-        let seconds = timer.elapsed_s();
+        let seconds = timer.finish_s()?;
         report.metric(series, "time", seconds, "s");
         let steps = f64::from(progress.n_steps.max(1));
         report.metric(series, "step", seconds / steps * 1e6, "us");

@@ -68,7 +68,7 @@ impl ActionSpace {
 
     /// The decisions that are closest to a schedule.
     pub(crate) fn by_hand(&self, schedule: &CheapSchedule) -> Actions {
-        let levels = schedule.levels(self.n_devices, (self.placement, self.scheduling));
+        let levels = schedule.levels(self.n_devices, self.placement, self.scheduling);
         levels.into_iter().flatten().collect()
     }
 

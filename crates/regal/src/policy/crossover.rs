@@ -65,7 +65,8 @@ impl Crossover {
         &self,
         ctx: &mut dyn Ctx,
         logits: Var,
-        (levels, weights): (&[u32], &[f32]),
+        levels: &[u32],
+        weights: &[f32],
     ) -> Result<Var, NetworkError> {
         let k = self.head.n_actions();
         let mut matrix = vec![0.0; levels.len() * k];

@@ -235,7 +235,8 @@ impl PolicyNetwork {
         &self,
         ctx: &mut dyn Ctx,
         logits: Var,
-        (contexts, actions): (&Contexts, &Actions),
+        contexts: &Contexts,
+        actions: &Actions,
     ) -> Result<Var, NetworkError> {
         let heads = self.actions.heads().iter().zip(actions);
         let one_hot = heads.map(|(head, taken)| {

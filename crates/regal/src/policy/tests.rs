@@ -167,7 +167,7 @@ fn probabilities_are_the_softmaxes_of_plain_loops() {
         let network = &policy.network;
         let var = network.logits(&mut ctx, &contexts).unwrap().ops;
         let logits = ctx.values(var).unwrap();
-        let found = network.log_probabilities(&mut ctx, var, (&contexts, &actions));
+        let found = network.log_probabilities(&mut ctx, var, &contexts, &actions);
         let found = ctx.values(found.unwrap()).unwrap();
         let n_logits = network.actions().n_logits();
         let starts: Vec<usize> = contexts.starts().chain([contexts.n_nodes()]).collect();
@@ -216,7 +216,7 @@ fn the_networks_pass_the_check() {
         let id = logits.add("logits", shape, || stream.normal() as f32);
         let checked = check("log probabilities", &logits, &[], 3, |ctx, _| {
             let logits = ctx.param(id)?;
-            let sums = network.log_probabilities(ctx, logits, (&two, &actions))?;
+            let sums = network.log_probabilities(ctx, logits, &two, &actions)?;
             Ok(vec![sums])
         });
         assert!(checked.unwrap().n_derivatives > 10);

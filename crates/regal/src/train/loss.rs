@@ -37,10 +37,10 @@ impl Learner<'_> {
         let ops = logits.ops;
         let (policy, squares) = match batch.samples.as_slice() {
             [actions] if batch.rewards.is_empty() => {
-                (self.imitation(ctx, ops, (batch, actions))?, None)
+                (self.imitation(ctx, ops, batch, actions)?, None)
             }
             [actions] => {
-                let (policy, squares) = self.against_baseline(ctx, logits, (batch, actions))?;
+                let (policy, squares) = self.against_baseline(ctx, logits, batch, actions)?;
                 (policy, Some(squares))
             }
             _ => (self.against_each_other(ctx, logits, batch)?, None),
@@ -69,12 +69,13 @@ impl Learner<'_> {
         &self,
         ctx: &mut dyn Ctx,
         logits: Var,
-        (batch, actions): (&Batch, &Actions),
+        batch: &Batch,
+        actions: &Actions,
     ) -> Result<Var, NetworkError> {
         let contexts = &batch.contexts;
         let sums = self
             .network
-            .log_probabilities(ctx, logits, (contexts, actions))?;
+            .log_probabilities(ctx, logits, contexts, actions)?;
         let sum = ctx.sum_rows(sums)?;
         Ok(ctx.scale(sum, -1.0 / contexts.n_nodes().max(1) as f32)?)
     }
@@ -87,14 +88,15 @@ impl Learner<'_> {
         &self,
         ctx: &mut dyn Ctx,
         logits: Logits,
-        (batch, actions): (&Batch, &Actions),
+        batch: &Batch,
+        actions: &Actions,
     ) -> Result<(Var, Var), NetworkError> {
         let contexts = &batch.contexts;
-        let mut log_probabilities =
-            self.network
-                .log_probabilities(ctx, logits.ops, (contexts, actions))?;
+        let mut log_probabilities = self
+            .network
+            .log_probabilities(ctx, logits.ops, contexts, actions)?;
         let ones = vec![1.0; contexts.n_graphs()];
-        if let Some(of_graphs) = self.of_crossovers(ctx, logits, (batch, &ones))? {
+        if let Some(of_graphs) = self.of_crossovers(ctx, logits, batch, &ones)? {
             log_probabilities = ctx.add(log_probabilities, of_graphs)?;
         }
         let rewards = ctx.input(Shape::new(batch.rewards.len(), 1), &batch.rewards)?;
@@ -136,7 +138,7 @@ impl Learner<'_> {
         let weights: Vec<Vec<f32>> = weights.collect();
         let of_nodes = self.network.weighted(ctx, logits.ops, &weights)?;
         let mut sum = ctx.sum_rows(of_nodes)?;
-        if let Some(of_graphs) = self.of_crossovers(ctx, logits, (batch, &advantages))? {
+        if let Some(of_graphs) = self.of_crossovers(ctx, logits, batch, &advantages)? {
             let of_graphs = ctx.sum_rows(of_graphs)?;
             sum = ctx.add(sum, of_graphs)?;
         }
@@ -149,7 +151,8 @@ impl Learner<'_> {
         &self,
         ctx: &mut dyn Ctx,
         logits: Logits,
-        (batch, weights): (&Batch, &[f32]),
+        batch: &Batch,
+        weights: &[f32],
     ) -> Result<Option<Var>, NetworkError> {
         let (Some(crossover), Some(graphs)) = (self.network.crossover(), logits.graphs) else {
             return Ok(None);
@@ -157,7 +160,7 @@ impl Learner<'_> {
         let mut sum: Option<Var> = None;
         let weights = weights.chunks(batch.contexts.n_graphs());
         for (levels, weights) in batch.crossovers.iter().zip(weights) {
-            let own = crossover.weighted(ctx, graphs, (levels, weights))?;
+            let own = crossover.weighted(ctx, graphs, levels, weights)?;
             sum = Some(match sum {
                 None => own,
                 Some(sum) => ctx.add(sum, own)?,

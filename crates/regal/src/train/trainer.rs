@@ -262,8 +262,9 @@ impl<'g> Trainer<'g> {
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
         let logits = self.network.logits(&mut ctx, &contexts)?;
         let of_graphs = logits.graphs.map(|var| ctx.values(var)).transpose()?;
-        let values = (ctx.values(logits.ops)?, of_graphs.unwrap_or_default());
-        let batch = self.batch(&graphs, contexts, &values, ranks)?;
+        let of_graphs = of_graphs.unwrap_or_default();
+        let of_ops = ctx.values(logits.ops)?;
+        let batch = self.batch(&graphs, contexts, &of_ops, &of_graphs, ranks)?;
         let parts = learner.loss(&mut ctx, logits, &batch)?;
         let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
         let (device, params) = (&self.device, &mut self.params);
@@ -295,7 +296,8 @@ impl<'g> Trainer<'g> {
         &self,
         graphs: &[usize],
         contexts: Contexts,
-        (logits, of_graphs): &(Vec<f32>, Vec<f32>),
+        logits: &[f32],
+        of_graphs: &[f32],
         ranks: &mut Ranks,
     ) -> Result<Batch, Error> {
         let space = self.network.actions();
@@ -320,7 +322,7 @@ impl<'g> Trainer<'g> {
                 levels.collect::<Result<_, Error>>()?
             }
         };
-        let rewards = self.rewards(graphs, &contexts, (&samples, &crossovers), ranks)?;
+        let rewards = self.rewards(graphs, &contexts, &samples, &crossovers, ranks)?;
         Ok(Batch {
             contexts,
             samples,
@@ -346,7 +348,8 @@ impl<'g> Trainer<'g> {
         &self,
         graphs: &[usize],
         contexts: &Contexts,
-        (samples, crossovers): (&[Actions], &[Vec<u32>]),
+        samples: &[Actions],
+        crossovers: &[Vec<u32>],
         ranks: &mut Ranks,
     ) -> Result<Vec<f32>, Error> {
         let mut draw = KeyedRng::new(self.config.seed, "regal rewards", self.n_steps);

@@ -37,10 +37,8 @@ fn check(ending: Ending, expected: impl Fn((usize, u32, f32, u32, f32, bool)) ->
     }
 }
 
-fn open_row(
-    (_, _, reward_sum, step, discount, at_end): (usize, u32, f32, u32, f32, bool),
-    ending: Ending,
-) -> NStep {
+fn open_row(row: (usize, u32, f32, u32, f32, bool), ending: Ending) -> NStep {
+    let (_, _, reward_sum, step, discount, at_end) = row;
     NStep {
         reward_sum,
         bootstrap_step: Some(step),

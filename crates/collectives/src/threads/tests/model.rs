@@ -71,7 +71,8 @@ fn record(outcomes: &Outcomes, rank: u32, round: u64, outcome: &Outcome) {
 
 /// A rank that meets the others until it fails.
 fn rank(
-    (barrier, outcomes): (&Arc<Barrier>, &Outcomes),
+    barrier: &Arc<Barrier>,
+    outcomes: &Outcomes,
     rank: u32,
     n_rounds: u64,
     timeout: Timeout,
@@ -112,7 +113,7 @@ fn ranks_meet_under_every_schedule() {
     for (n_ranks, n_rounds, preemptions) in [(2u32, 2, 3), (3, 1, 2)] {
         let n_runs = explore(preemptions, || {
             let (barrier, outcomes) = (Arc::new(Barrier::new(n_ranks)), Outcomes::default());
-            let ranks = (0..n_ranks).map(|r| rank((&barrier, &outcomes), r, n_rounds, patient()));
+            let ranks = (0..n_ranks).map(|r| rank(&barrier, &outcomes, r, n_rounds, patient()));
             let bodies = ranks.collect();
             let check = move || {
                 let outcomes = taken(&outcomes);
@@ -135,7 +136,7 @@ fn deadlines_expire_at_any_moment() {
     for (n_ranks, n_rounds, preemptions) in [(2u32, 2, 3), (3, 1, 1)] {
         explore(preemptions, || {
             let (barrier, outcomes) = (Arc::new(Barrier::new(n_ranks)), Outcomes::default());
-            let ranks = (0..n_ranks).map(|r| rank((&barrier, &outcomes), r, n_rounds, hasty()));
+            let ranks = (0..n_ranks).map(|r| rank(&barrier, &outcomes, r, n_rounds, hasty()));
             let bodies = ranks.collect();
             let check = move || {
                 let outcomes = taken(&outcomes);
@@ -164,7 +165,7 @@ fn an_abort_comes_at_any_moment() {
     explore(2, || {
         let (barrier, outcomes) = (Arc::new(Barrier::new(2)), Outcomes::default());
         let mut bodies: Vec<Body> = (0..2)
-            .map(|r| rank((&barrier, &outcomes), r, 2, patient()))
+            .map(|r| rank(&barrier, &outcomes, r, 2, patient()))
             .collect();
         bodies.push(Box::new(move || barrier.end(abort(0))));
         let check = move || check_agreement(&taken(&outcomes), 2);
@@ -177,7 +178,7 @@ fn an_abort_comes_at_any_moment() {
 fn an_abort_wakes_who_waits() {
     explore(3, || {
         let (barrier, outcomes) = (Arc::new(Barrier::new(2)), Outcomes::default());
-        let waits = rank((&barrier, &outcomes), 0, 1, patient());
+        let waits = rank(&barrier, &outcomes, 0, 1, patient());
         let ends: Body = Box::new(move || barrier.end(abort(1)));
         let check = move || {
             let outcomes = taken(&outcomes);
@@ -199,8 +200,8 @@ fn who_gives_up_wakes_the_others() {
     explore(2, || {
         let (barrier, outcomes) = (Arc::new(Barrier::new(3)), Outcomes::default());
         let bodies = vec![
-            rank((&barrier, &outcomes), 0, 1, hasty()),
-            rank((&barrier, &outcomes), 2, 1, patient()),
+            rank(&barrier, &outcomes, 0, 1, hasty()),
+            rank(&barrier, &outcomes, 2, 1, patient()),
         ];
         let check = move || {
             for (rank, _, outcome) in taken(&outcomes) {

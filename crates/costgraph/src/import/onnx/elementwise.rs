@@ -2,7 +2,7 @@
 
 use super::{
     call::{Call, axis},
-    infer::{Inferred, Work},
+    inferred::{Inferred, Work},
     value::{MAX_RANK, Value, elem, n_elements},
 };
 

@@ -3,7 +3,7 @@
 use super::{
     call::Call,
     elementwise::broadcast,
-    infer::{Inferred, Work},
+    inferred::{Inferred, Work},
     value::{Value, n_elements},
 };
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ mod call;
 mod elementwise;
 mod fold;
 mod infer;
+mod inferred;
 mod matrix;
 mod model;
 mod proto;

@@ -3,7 +3,8 @@
 use super::{
     call::{Call, Node},
     elementwise,
-    infer::{Inferred, Work, infer},
+    infer::infer,
+    inferred::{Inferred, Work},
     proto::{Dimension, TensorType, ValueInfo},
     value::{Value, from_tensor},
 };
@@ -124,7 +125,7 @@ impl<'a> Model<'a> {
         let (head, value) = from_tensor(self.file, bytes, at)?;
         self.report.external_weights += u64::from(head.data_location == 1);
         let op = self.op("Initializer", &head.name, 0);
-        self.slot(head.name, (value, Origin::Weight), op, None, at)
+        self.slot(head.name, value, Origin::Weight, op, None, at)
     }
 
     pub(crate) fn input(&mut self, info: ValueInfo) -> Result<(), Error> {
@@ -136,7 +137,7 @@ impl<'a> Model<'a> {
         let value = tensor.map(|tensor| self.declared_value(tensor));
         let op = self.op("Input", &info.name, 0);
         let value = value.unwrap_or_default();
-        self.slot(info.name, (value, Origin::Run), op, None, 0)
+        self.slot(info.name, value, Origin::Run, op, None, 0)
     }
 
     pub(crate) fn node(
@@ -161,7 +162,7 @@ impl<'a> Model<'a> {
         for (idx, (name, value)) in outputs.enumerate() {
             let base = base.filter(|_| is_view && idx == 0);
             if !name.is_empty() {
-                self.slot(name.clone(), (value, origin), op, base, at)?;
+                self.slot(name.clone(), value, origin, op, base, at)?;
             }
         }
         Ok(())
@@ -296,7 +297,8 @@ impl<'a> Model<'a> {
     fn slot(
         &mut self,
         name: String,
-        (value, origin): (Value, Origin),
+        value: Value,
+        origin: Origin,
         producer: u32,
         base: Option<usize>,
         at: usize,

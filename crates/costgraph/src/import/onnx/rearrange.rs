@@ -3,7 +3,7 @@
 use super::{
     call::{Call, axis},
     elementwise::broadcast,
-    infer::{Inferred, Work},
+    inferred::{Inferred, Work},
     value::{MAX_RANK, Value, elem, n_elements},
 };
 

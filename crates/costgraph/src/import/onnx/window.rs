@@ -2,7 +2,7 @@
 
 use super::{
     call::Call,
-    infer::{Inferred, Work},
+    inferred::{Inferred, Work},
     value::{Value, elem, n_elements},
 };
 
