@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use serde_json::Map;
-use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_collectives::Comm;
 use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_regal::{
