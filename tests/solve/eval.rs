@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::{listing, run};
 
-const POLICY_ROWS: [&str; 2] = ["rl", "rl_reduce"];
+const POLICY_ROWS: [&str; 2] = ["policy", "policy_reduce"];
 const BASELINES: [&str; 5] = [
     "max_degree",
     "max_degree_d2",
@@ -81,11 +81,14 @@ fn small_graphs_have_their_optimum_and_every_row() {
             assert!(size >= optimum);
             assert_eq!(row["ratio"].as_f64(), Some(size / optimum));
         }
-        assert_eq!(row(rows, "rl_reduce")["objective"].as_f64(), Some(optimum));
+        assert_eq!(
+            row(rows, "policy_reduce")["objective"].as_f64(),
+            Some(optimum)
+        );
     }
     let totals = answer["totals"].as_array().unwrap();
     assert_eq!(totals.len(), 7);
-    assert_eq!(row(&answer["totals"], "rl_reduce")["mean_ratio"], 1.0);
+    assert_eq!(row(&answer["totals"], "policy_reduce")["mean_ratio"], 1.0);
 }
 
 #[test]
@@ -104,9 +107,9 @@ fn the_policys_rows_are_what_solve_finds() {
         .json();
         let rows = &answer["graphs"][0]["rows"];
         let stage = |list: &str, name: &str| row(&solved[list], name)["objective"].clone();
-        assert_eq!(row(rows, "rl")["objective"], stage("stages", "policy"));
+        assert_eq!(row(rows, "policy")["objective"], stage("stages", "policy"));
         assert_eq!(
-            row(rows, "rl_reduce")["objective"],
+            row(rows, "policy_reduce")["objective"],
             stage("stages", "reduce")
         );
         assert_eq!(
@@ -128,7 +131,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
         &[],
     )
     .json();
-    let cover = &row(&answer["graphs"][0]["rows"], "rl")["objective"];
+    let cover = &row(&answer["graphs"][0]["rows"], "policy")["objective"];
     assert_eq!(
         cover.as_u64().unwrap() + set["objective"].as_u64().unwrap(),
         150
@@ -146,7 +149,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
         );
         let stages = &solved["stages"];
         assert_eq!(&row(stages, "policy")["objective"], cover);
-        let reduced = &row(&answer["graphs"][0]["rows"], "rl_reduce")["objective"];
+        let reduced = &row(&answer["graphs"][0]["rows"], "policy_reduce")["objective"];
         assert_eq!(&row(stages, "reduce")["objective"], reduced);
     }
     for flag in ["--reduce-inside", "--preset paper"] {
@@ -173,8 +176,8 @@ fn local_search_starts_from_each_and_repeats_its_steps() {
         let of_graph = &answer["graphs"][graph];
         assert!(of_graph.get("optimum").is_none());
         let size = |name| row(&of_graph["rows"], name)["objective"].as_u64().unwrap();
-        assert!(size("rl_polish") <= size("rl_reduce"));
-        assert!(size("rl_reduce") <= size("rl"));
+        assert!(size("policy_local_search") <= size("policy_reduce"));
+        assert!(size("policy_reduce") <= size("policy"));
         assert!(size("polish_from_greedy") < size("max_degree"));
         assert!(size("polish_from_empty") < size("max_degree"));
     }
@@ -186,7 +189,7 @@ fn local_search_starts_from_each_and_repeats_its_steps() {
     let begun = begun.json();
     let rows = &begun["graphs"][0]["rows"];
     let size = |name| row(rows, name)["objective"].as_u64().unwrap();
-    assert!(size("rl_polish").abs_diff(size("rl_reduce")) <= 1);
+    assert!(size("policy_local_search").abs_diff(size("policy_reduce")) <= 1);
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn other_problems_have_their_own_baselines() {
         let answer = run(&words, &[]).json();
         let rows = &answer["graphs"][0]["rows"];
         let found = names(rows);
-        assert_eq!(found[0], "rl");
+        assert_eq!(found[0], "policy");
         assert!(
             found[1..].iter().any(|name| name.starts_with(baseline)),
             "{found:?}"
@@ -227,8 +230,10 @@ fn tables_give_optima_and_the_gap() {
     let of_graph = &answer["graphs"][0];
     assert_eq!(of_graph["optimum"]["source"], "table");
     let size = |name| row(&of_graph["rows"], name)["objective"].as_f64().unwrap();
-    let gap = row(&of_graph["rows"], "rl")["gap_closed"].as_f64().unwrap();
-    let expected = (size("max_degree_d2") - size("rl")) / (size("max_degree_d2") - 218.0);
+    let gap = row(&of_graph["rows"], "policy")["gap_closed"]
+        .as_f64()
+        .unwrap();
+    let expected = (size("max_degree_d2") - size("policy")) / (size("max_degree_d2") - 218.0);
     assert!((gap - expected).abs() < 1e-12);
     assert_eq!(answer["graphs"][1]["optimum"]["value"], 14.0);
     // Another seed is another graph.
@@ -334,7 +339,7 @@ fn graphs_without_work_and_graphs_of_one_shape() {
             "{}",
             of_graph["graph"]
         );
-        assert_eq!(row(&of_graph["rows"], "rl_polish")["ratio"], 1.0);
+        assert_eq!(row(&of_graph["rows"], "policy_local_search")["ratio"], 1.0);
     }
     for problem in ["mis", "clique", "cut", "dominating-set"] {
         let words = words.replace("--local-search-steps 20", &format!("--problem {problem}"));

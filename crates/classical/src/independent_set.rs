@@ -23,31 +23,56 @@ use crate::{Budget, Error, ErrorKind, vertex_cover, weighted};
 /// # Ok::<(), shardgraph_classical::Error>(())
 /// ```
 pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Result<Solution, Error> {
-    let mut covers = Vec::with_capacity(options.starts.len());
-    for start in options.starts {
-        check_independent_set(graph, start)?;
-        covers.push(complement(graph.n_nodes(), start));
+    Search::new(graph).run(options, budget)
+}
+
+/// The search of [`solve`], which can be continued, as that of [`vertex_cover::Search`].
+#[derive(Clone, Debug)]
+pub struct Search<'g> {
+    graph: &'g Graph,
+    covers: vertex_cover::Search<'g>,
+}
+
+impl<'g> Search<'g> {
+    /// A search before its first call.
+    #[must_use]
+    pub fn new(graph: &'g Graph) -> Self {
+        let covers = vertex_cover::Search::new(graph);
+        Search { graph, covers }
     }
-    let starts: Vec<&[u32]> = covers.iter().map(Vec::as_slice).collect();
-    let options = Options {
-        starts: &starts,
-        ..*options
-    };
-    let solution = vertex_cover::solve(graph, &options, budget)?;
-    let n_nodes = f64::from(graph.n_nodes());
-    let nodes = complement(graph.n_nodes(), &solution.nodes);
-    check_independent_set(graph, &nodes)?;
-    let stages = solution.stages.into_iter().map(|stage| Stage {
-        objective: n_nodes - stage.objective,
-        ..stage
-    });
-    Ok(Solution {
-        objective: nodes.len() as f64,
-        bound: solution.bound.map(|bound| n_nodes - bound),
-        is_optimal: solution.is_optimal,
-        stages: stages.collect(),
-        nodes,
-    })
+
+    /// Goes on within a budget of this call alone; the first call reduces the graph.
+    ///
+    /// # Errors
+    /// As [`solve`].
+    pub fn run(&mut self, options: &Options<'_>, budget: &Budget<'_>) -> Result<Solution, Error> {
+        let n_nodes = self.graph.n_nodes();
+        let mut covers = Vec::with_capacity(options.starts.len());
+        for start in options.starts {
+            check_independent_set(self.graph, start)?;
+            covers.push(complement(n_nodes, start));
+        }
+        let starts: Vec<&[u32]> = covers.iter().map(Vec::as_slice).collect();
+        let options = Options {
+            starts: &starts,
+            ..*options
+        };
+        let solution = self.covers.run(&options, budget)?;
+        let nodes = complement(n_nodes, &solution.nodes);
+        check_independent_set(self.graph, &nodes)?;
+        let total = f64::from(n_nodes);
+        let stages = solution.stages.into_iter().map(|stage| Stage {
+            objective: total - stage.objective,
+            ..stage
+        });
+        Ok(Solution {
+            objective: nodes.len() as f64,
+            bound: solution.bound.map(|bound| total - bound),
+            is_optimal: solution.is_optimal,
+            stages: stages.collect(),
+            nodes,
+        })
+    }
 }
 
 /// An independent set that weighs as much as the budget allows: reductions that hold with weights, iterated local search, and branch and

@@ -52,7 +52,7 @@ pub use peeling::Peeling;
 pub use reduce::{reduce, reduce_and_peel, reduce_given};
 pub use reduction::Reduction;
 pub use rules::{RuleCounts, Rules};
-pub use solve::{solve, solve_weighted};
+pub use solve::{Search, solve, solve_weighted};
 
 pub(crate) use bit_graph::BitGraph;
 pub(crate) use check::{indicator, listed};

@@ -35,8 +35,8 @@ Examples:
   shardgraph eval first.mtx.gz second.mtx.gz --local-search 10s --format json --svg rows.svg
   shardgraph eval brock200_4.clq --problem clique
 
-A vertex cover has three rows of the policy: alone (rl), in turn with exact reductions (rl_reduce) and, with --local-search,
-improved by local search on what the reductions leave (rl_polish). Beside them stand the same reductions and the same
+A vertex cover has three rows of the policy: alone (policy), in turn with exact reductions (policy_reduce) and, with --local-search,
+improved by local search on what the reductions leave (policy_local_search). Beside them stand the same reductions and the same
 local search without the policy. A policy for independent sets (mis) covers by what its set leaves.
 
 A table of optima has a line of column names, then a line a graph: graph (as on the command line, or its file name) and

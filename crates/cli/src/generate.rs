@@ -21,7 +21,7 @@ use crate::report::ReportArgs;
 use crate::world;
 
 const EXAMPLE: &str = "\
-Models: er:n:p  ba:n:m  ws:n:k:p  sbm:n:blocks:p_in:p_out  rb:cliques:size:p:r
+Models: er:n:p  ba:n:m  ws:n:k:p  sbm:n:blocks:p_in:p_out  rb:cliques:size:p:r  cl:n:mean:exponent
 Computation graphs for `shardgraph place`: costgraph:N or costgraph:N:MIN:MAX, N of them with MIN to MAX ops, into .jsonl, one into .pbtxt too
 
 Examples:

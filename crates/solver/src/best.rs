@@ -131,6 +131,7 @@ pub fn solve_best(
     let mut job = Job {
         problem,
         graph,
+        classical: classical::Search::new(problem, graph),
         options,
         budget: *budget,
         begin: (budget.clock)(),
@@ -162,6 +163,8 @@ pub fn solve_best(
 struct Job<'a> {
     problem: &'a Problem,
     graph: &'a Graph,
+    /// Absent where the problem has none.
+    classical: Option<classical::Search<'a>>,
     options: &'a BestOptions,
     budget: Budget<'a>,
     /// By the budget's clock.
@@ -223,9 +226,10 @@ impl Job<'_> {
             steps,
             starts: &starts,
         };
-        let Some(found) = classical::solve(self.problem, self.graph, &options, &budget)? else {
+        let Some(search) = &mut self.classical else {
             return Ok(());
         };
+        let found = search.run(&options, &budget)?;
         let objective = check_answer(self.problem, self.graph, &found.nodes)?;
         let first = found.stages.iter().find(|stage| {
             let reached = objective_like(objective, stage.objective);

@@ -10,7 +10,9 @@ use crate::residual::{LayerScores, PresentScores};
 use crate::select::TopD;
 use crate::{AdjacencyScale, Error, TrainedPolicy};
 
-/// Scores that a pick changes around itself alone: those of a state that [follows its residual graph](crate::problem::ProblemState::follows_residual).
+/// Scores that a pick changes around itself alone: those of a state that [follows its residual
+/// graph](crate::problem::ProblemState::follows_residual), and of covers, whose candidates are the
+/// present nodes with an edge.
 pub(crate) enum KeptScores {
     /// In closed form.
     Table(Box<PresentScores>),
@@ -25,12 +27,25 @@ impl KeptScores {
     }
 
     /// Of three or more layers of the default kinds; none of others, and on dense graphs.
-    pub(crate) fn of_layers(graph: &Graph, policy: &TrainedPolicy) -> Result<Option<Self>, Error> {
+    pub(crate) fn of_layers(
+        graph: &Graph,
+        policy: &TrainedPolicy,
+        needs_edge: bool,
+    ) -> Result<Option<Self>, Error> {
         if !is_sparse(graph) {
             return Ok(None);
         }
         let program = RowProgram::new(&policy.model, &policy.params)?;
-        Ok(program.map(|program| Self::Layers(Box::new(LayerScores::new(graph, program)))))
+        let scores = |program| Box::new(LayerScores::new(graph, program, needs_edge));
+        Ok(program.map(|program| Self::Layers(scores(program))))
+    }
+
+    /// The number of candidates after the last update.
+    pub(crate) fn n_candidates(&self, residual: &ResidualGraph) -> u32 {
+        match self {
+            Self::Table(_) => residual.n_present(),
+            Self::Layers(scores) => scores.n_candidates(residual),
+        }
     }
 
     /// Counts what was removed since the last call.
@@ -62,7 +77,7 @@ impl KeptScores {
 
 /// Whether a pick leaves most rows of three or more layers as they are: those two steps away are fewer than all. Else a pass over all rows has the faster
 /// product.
-fn is_sparse(graph: &Graph) -> bool {
+pub(crate) fn is_sparse(graph: &Graph) -> bool {
     let n_ends = 2 * u128::from(graph.n_edges());
     let n_nodes = u128::from(graph.n_nodes());
     n_ends * n_ends <= n_nodes * n_nodes * n_nodes

@@ -142,6 +142,11 @@ impl PolicyConfig {
         }
     }
 
+    /// Whether the layers are structure2vec and the Q head.
+    pub(crate) fn has_default_layers(&self) -> bool {
+        is_default(&self.embedding) && is_default(&self.head)
+    }
+
     fn check(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::input(what));
         if self.schema_version != SCHEMA_VERSION {

@@ -150,6 +150,31 @@ proptest! {
         prop_assert_eq!((kept.nodes, kept.n_steps), (whole.nodes, whole.n_steps));
     }
 
+    /// The same for covers, whose candidates are the nodes with an edge.
+    #[test]
+    fn kept_rows_give_the_covers_of_whole_passes(
+        n in prop::sample::select(vec![3u32, 33, 150, 600]),
+        seed in 0u64..1000,
+        n_layers in 3usize..=5,
+        select in prop_oneof![Just(Select::Adaptive), (1u32..5).prop_map(Select::Fixed)],
+        starts in 1u32..3,
+    ) {
+        let kind = ["er:N:0.02", "ba:N:2", "er:N:0"][seed as usize % 3];
+        let spec: GeneratorSpec = kind.replace('N', &n.to_string()).parse().unwrap();
+        let adjacency = Adjacency::Csr(spec.graph(seed).unwrap());
+        let problem = &MINIMUM_VERTEX_COVER;
+        let config = PolicyConfig::of_problem(problem, 7, n_layers, AdjacencyScale::LargestDegree);
+        let policy = TrainedPolicy::random(config, seed, 0.4).unwrap();
+        let with = |communication| {
+            let options = SolveOptions { communication, select, starts, ..SolveOptions::default() };
+            solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap()
+        };
+        let (kept, whole) = (with(None), with(Some(Communication::default())));
+        prop_assert!(n == 3 || kept.exchange.is_none());
+        prop_assert!(whole.exchange.is_some());
+        prop_assert_eq!((kept.cover, kept.n_steps), (whole.cover, whole.n_steps));
+    }
+
     /// The way of all problems finds the covers of the way that is made for covers, pick by pick.
     #[test]
     fn covers_are_those_of_the_incremental_solver(n in 1u32..70, seed in 0u64..1000, n_layers in 1usize..=3) {

@@ -16,11 +16,12 @@ use crate::agreement::{Fingerprint, graph_fingerprint, options_fingerprint, poli
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, RankModel, Rules, Scorer, check_finite, run_episode};
+use crate::kept_scores::is_sparse;
 use crate::memory::{check_room, keep_freed_memory, layer_bytes};
 use crate::on_device::run_on_device;
 use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
-use crate::{Error, Select, TrainedPolicy};
+use crate::{Error, Select, TrainedPolicy, solve_problem};
 
 /// Each has the candidates before it to pass over.
 const MOST_STARTS: u32 = 65_536;
@@ -159,6 +160,9 @@ pub fn solve(
 ) -> Result<Solution, Error> {
     let timer = Timer::start(&Device::host());
     policy.check_problem(&MINIMUM_VERTEX_COVER)?;
+    if let Some(graph) = graph_with_kept_rows(adjacency, policy, options) {
+        return solve_with_kept_rows(graph, policy, options, progress);
+    }
     let job = Job::new(adjacency, policy, options)?;
     let progress = Mutex::new(progress);
     let episodes = job.on_ranks(&|comm, shard| {
@@ -182,6 +186,45 @@ pub fn solve(
         storage: adjacency.storage(),
         exchange: episode.exchange,
         seconds: timer.elapsed_s(),
+    })
+}
+
+/// The graph, where rows of three or more layers are kept from pick to pick: on one rank of the
+/// host, without a wish that this way does not know.
+fn graph_with_kept_rows<'a>(
+    adjacency: &'a Adjacency,
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+) -> Option<&'a Graph> {
+    let Adjacency::Csr(graph) = adjacency else {
+        return None;
+    };
+    let is_usual = options.n_ranks == 1
+        && options.communication.is_none()
+        && !options.keep_isolated
+        && !options.reduce_inside
+        && options.path.is_none_or(|path| path == Path::Collapsed)
+        && options.device.kind() == DeviceKind::Host;
+    let has_layers = policy.config.n_layers > 2 && policy.config.has_default_layers();
+    let is_fit = is_usual && has_layers && graph.weights().is_none() && is_sparse(graph);
+    is_fit.then_some(graph)
+}
+
+fn solve_with_kept_rows(
+    graph: &Graph,
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+    progress: &mut (dyn FnMut(u32, usize) + Send),
+) -> Result<Solution, Error> {
+    let graph = Arc::new(graph.clone());
+    let found = solve_problem(&MINIMUM_VERTEX_COVER, &graph, policy, options, progress)?;
+    Ok(Solution {
+        cover: found.nodes,
+        n_steps: found.n_steps,
+        path: found.path,
+        storage: Storage::Csr,
+        exchange: found.exchange,
+        seconds: found.seconds,
     })
 }
 

@@ -15,7 +15,9 @@ use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::inference::pass_over;
 use crate::kept_scores::KeptScores;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
-use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
+use crate::problem::{
+    Episode, MINIMUM_VERTEX_COVER, Objective, Problem, check_answer, check_graph,
+};
 use crate::residual::Ranks;
 use crate::rows::StateRows;
 use crate::select::{TopD, agree_each};
@@ -381,10 +383,14 @@ impl<'a> Job<'a> {
                 pass_over(&mut picks, n_passed);
                 take(&mut running.episode, &picks)?;
                 running.n_steps += 1;
-                running.n_candidates = n_candidates(&running.episode, running.given.graph);
-                if let Some(kept) = &mut running.kept {
-                    kept.update(running.episode.state().residual());
-                }
+                let residual = running.episode.state().residual();
+                running.n_candidates = match &mut running.kept {
+                    Some(kept) => {
+                        kept.update(residual);
+                        kept.n_candidates(residual)
+                    }
+                    None => n_candidates(&running.episode, running.given.graph),
+                };
             }
             n_passed = 0;
             let n_candidates = all.iter().map(|running| running.n_candidates);
@@ -468,16 +474,19 @@ impl<'a> Job<'a> {
         episode: &Episode,
     ) -> Result<Option<KeptScores>, Error> {
         let graph = given.graph;
-        if !episode.state().follows_residual() || given.path != Path::Collapsed {
+        let needs_edge = self.problem.name == MINIMUM_VERTEX_COVER.name;
+        let follows = episode.state().follows_residual();
+        let has_table = scorer.table_of(given).is_some();
+        if given.path != Path::Collapsed || !(follows || needs_edge && !has_table) {
             return Ok(None);
         }
-        if scorer.table_of(given).is_some() {
+        if has_table {
             let own = given.partition.range(scorer.rank);
             return Ok(Some(KeptScores::of_table(graph, own)));
         }
         let is_alone = self.options.n_ranks == 1 && self.options.communication.is_none();
         match is_alone && self.options.device.kind() == DeviceKind::Host {
-            true => KeptScores::of_layers(graph, self.policy),
+            true => KeptScores::of_layers(graph, self.policy, needs_edge),
             false => Ok(None),
         }
     }

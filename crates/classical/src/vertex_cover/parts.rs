@@ -16,6 +16,7 @@ const MOST_PROPAGATED: u32 = 5000;
 const MOST_ENTRIES: u64 = 2_000_000;
 
 /// One component.
+#[derive(Clone, Debug)]
 struct Part {
     /// The kernel's nodes, ascending.
     nodes: Vec<u32>,
@@ -26,6 +27,7 @@ struct Part {
 }
 
 /// Components are solved apart: a smallest cover of each makes a smallest cover.
+#[derive(Clone, Debug)]
 pub(crate) struct Parts {
     n_nodes: u32,
     parts: Vec<Part>,

@@ -66,33 +66,79 @@ const LARGE_SHARES: (f64, f64) = (0.8, 1.0);
 /// # Ok::<(), shardgraph_classical::Error>(())
 /// ```
 pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Result<Solution, Error> {
-    for start in options.starts {
-        check_cover(graph, start)?;
+    Search::new(graph).run(options, budget)
+}
+
+/// The search of [`solve`], which can be continued: a later call goes on from the kernel, the
+/// solved components and the best cover of the calls before it.
+///
+/// ```
+/// use shardgraph_classical::vertex_cover::Search;
+/// use shardgraph_classical::{Budget, Options};
+/// use shardgraph_graph::builtin;
+///
+/// let karate = builtin::by_name("karate").unwrap();
+/// let mut search = Search::new(&karate);
+/// let reduced = search.run(&Options { steps: Some(0), ..Options::default() },
+/// &Budget::unlimited())?; let searched = search.run(&Options { steps: Some(1000),
+/// ..Options::default() }, &Budget::unlimited())?; assert!(searched.nodes.len() <=
+/// reduced.nodes.len());
+/// # Ok::<(), shardgraph_classical::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Search<'g> {
+    graph: &'g Graph,
+    /// Absent before the first call.
+    found: Option<Found>,
+}
+
+impl<'g> Search<'g> {
+    /// A search before its first call.
+    #[must_use]
+    pub fn new(graph: &'g Graph) -> Self {
+        let found = None;
+        Search { graph, found }
     }
-    let stopwatch = Stopwatch::begin(budget);
-    let reduction = reduce(graph, &Rules::all(), &stopwatch.share(REDUCTION_SHARE));
-    let kernel_cover = edge_greedy(reduction.kernel());
-    let mut search = KernelSearch {
-        best: reduction.grown(&kernel_cover),
-        parts: Parts::new(reduction.kernel(), &kernel_cover),
-        lower_bound: reduction.lower_bound(),
-        reduction: &reduction,
-        stopwatch,
-        seconds_before: 0.0,
-        stages: Vec::new(),
-    };
-    search.end_stage("reductions");
-    search.start(options.starts);
-    search.run(options)?;
-    let (nodes, stages) = (search.best, search.stages);
-    check_cover(graph, &nodes)?;
-    Ok(Solution {
-        objective: nodes.len() as f64,
-        bound: Some(f64::from(search.lower_bound)),
-        is_optimal: nodes.len() as u32 <= search.lower_bound,
-        nodes,
-        stages,
-    })
+
+    /// Goes on within a budget of this call alone; the first call reduces the graph.
+    ///
+    /// # Errors
+    /// As [`solve`].
+    pub fn run(&mut self, options: &Options<'_>, budget: &Budget<'_>) -> Result<Solution, Error> {
+        for start in options.starts {
+            check_cover(self.graph, start)?;
+        }
+        let stopwatch = Stopwatch::begin(budget);
+        let is_first = self.found.is_none();
+        let reduced = || Found::new(self.graph, &stopwatch.share(REDUCTION_SHARE));
+        let mut search = KernelSearch {
+            found: self.found.get_or_insert_with(reduced),
+            stopwatch,
+            seconds_before: 0.0,
+            stages: Vec::new(),
+        };
+        if is_first {
+            search.end_stage("reductions");
+            search.guess();
+        }
+        search.start(options.starts);
+        if is_first {
+            search.end_stage("greedy");
+            search.exact(BRANCHES, SMALL_NODES, &stopwatch.share(QUICK_SHARE));
+        }
+        if options.steps != Some(0) {
+            search.run(options)?;
+        }
+        let (stages, found) = (search.stages, search.found);
+        check_cover(self.graph, &found.best)?;
+        Ok(Solution {
+            objective: found.best.len() as f64,
+            bound: Some(f64::from(found.lower_bound)),
+            is_optimal: found.best.len() as u32 <= found.lower_bound,
+            nodes: found.best.clone(),
+            stages,
+        })
+    }
 }
 
 /// A cover that weighs as little as the budget allows: the nodes that [`independent_set::solve_weighted`] leaves out.
@@ -144,71 +190,99 @@ pub fn solve_weighted(
     })
 }
 
-/// The best answer so far, on the components of the kernel and on the graph.
+/// The kernel, and the best answer so far on its components and on the graph.
+#[derive(Clone, Debug)]
+struct Found {
+    reduction: Reduction,
+    parts: Parts,
+    best: Vec<u32>,
+    lower_bound: u32,
+}
+
+impl Found {
+    fn new(graph: &Graph, budget: &Budget<'_>) -> Self {
+        let reduction = reduce(graph, &Rules::all(), budget);
+        let kernel_cover = edge_greedy(reduction.kernel());
+        Found {
+            best: reduction.grown(&kernel_cover),
+            parts: Parts::new(reduction.kernel(), &kernel_cover),
+            lower_bound: reduction.lower_bound(),
+            reduction,
+        }
+    }
+}
+
+/// One call of a search.
 struct KernelSearch<'a> {
-    reduction: &'a Reduction,
+    found: &'a mut Found,
     stopwatch: Stopwatch<'a>,
     seconds_before: f64,
-    lower_bound: u32,
-    best: Vec<u32>,
-    parts: Parts,
     stages: Vec<Stage>,
 }
 
 impl KernelSearch<'_> {
     /// Whether the best cover is known to be optimal, or the time is over.
     fn is_over(&self) -> bool {
-        self.best.len() as u32 <= self.lower_bound || self.stopwatch.is_late()
+        self.found.best.len() as u32 <= self.found.lower_bound || self.stopwatch.is_late()
     }
 
     fn end_stage(&mut self, name: &'static str) {
-        let cover = self.parts.cover();
-        if cover.len() + (self.reduction.offset() as usize) < self.best.len() {
-            self.best = self.reduction.grown(&cover);
-        }
-        let lower_bound = self.reduction.offset() + self.parts.lower_bound();
-        self.lower_bound = self.lower_bound.max(lower_bound);
+        self.take_best();
         let seconds = self.stopwatch.seconds();
         self.stages.push(Stage {
             name,
-            objective: self.best.len() as f64,
+            objective: self.found.best.len() as f64,
             seconds: seconds - self.seconds_before,
         });
         self.seconds_before = seconds;
     }
 
-    /// Guesses between reductions, and the caller's own answers.
-    fn start(&mut self, starts: &[&[u32]]) {
-        let kernel = self.reduction.kernel();
-        let is_sparse = kernel.n_entries() <= SPARSE * u64::from(kernel.n_nodes());
-        if !self.is_over() && is_sparse {
-            let budget = self.stopwatch.share(GUESS_SHARE);
-            let is_short = budget.time_limit.is_some() || kernel.n_entries() <= ALL_RULES_ENTRIES;
-            let rules = match is_short {
-                true => Rules::all(),
-                false => Rules::few_neighbors(),
-            };
-            self.parts.keep(&reduce_and_peel(kernel, &rules, &budget));
+    /// The best cover and bound of the components, as those of the graph.
+    fn take_best(&mut self) {
+        let found = &mut *self.found;
+        let cover = found.parts.cover();
+        let offset = found.reduction.offset();
+        if cover.len() + (offset as usize) < found.best.len() {
+            found.best = found.reduction.grown(&cover);
         }
-        for start in starts {
-            self.parts.keep(&projected(self.reduction, start));
-            if start.len() < self.best.len() {
-                self.best = start.to_vec();
-                self.best.sort_unstable();
-            }
-        }
-        self.end_stage("greedy");
+        let lower_bound = offset + found.parts.lower_bound();
+        found.lower_bound = found.lower_bound.max(lower_bound);
     }
 
-    /// A few branches on small components, local search, many branches, local search.
-    fn run(&mut self, options: &Options<'_>) -> Result<(), Error> {
-        let quick = self.stopwatch.share(QUICK_SHARE);
-        self.exact(BRANCHES, SMALL_NODES, &quick);
-        if options.steps == Some(0) {
-            return Ok(());
+    /// Guesses between reductions, on sparse kernels.
+    fn guess(&mut self) {
+        let kernel = self.found.reduction.kernel();
+        let is_sparse = kernel.n_entries() <= SPARSE * u64::from(kernel.n_nodes());
+        if self.is_over() || !is_sparse {
+            return;
         }
+        let budget = self.stopwatch.share(GUESS_SHARE);
+        let is_short = budget.time_limit.is_some() || kernel.n_entries() <= ALL_RULES_ENTRIES;
+        let rules = match is_short {
+            true => Rules::all(),
+            false => Rules::few_neighbors(),
+        };
+        let cover = reduce_and_peel(kernel, &rules, &budget);
+        self.found.parts.keep(&cover);
+    }
+
+    /// Takes the caller's own answers.
+    fn start(&mut self, starts: &[&[u32]]) {
+        for start in starts {
+            let cover = projected(&self.found.reduction, start);
+            self.found.parts.keep(&cover);
+            if start.len() < self.found.best.len() {
+                self.found.best = start.to_vec();
+                self.found.best.sort_unstable();
+            }
+        }
+        self.take_best();
+    }
+
+    /// Local search, many branches, local search.
+    fn run(&mut self, options: &Options<'_>) -> Result<(), Error> {
         let is_timed = self.stopwatch.rest().time_limit.is_some();
-        let n_nodes = u64::from(self.reduction.kernel().n_nodes());
+        let n_nodes = u64::from(self.found.reduction.kernel().n_nodes());
         let steps = match (options.steps, is_timed) {
             (Some(steps), _) => steps,
             (None, true) => u64::MAX,
@@ -216,7 +290,7 @@ impl KernelSearch<'_> {
         };
         let (search_share, exact_share) = self.shares();
         let first = self.stopwatch.share(search_share);
-        let is_small = self.parts.largest_open().0 <= LARGE;
+        let is_small = self.found.parts.largest_open().0 <= LARGE;
         let first_steps = match options.steps.is_none() && is_small {
             true => steps.min(FIRST_STEPS_PER_NODE * n_nodes),
             false => steps,
@@ -236,7 +310,7 @@ impl KernelSearch<'_> {
 
     /// The shares of local search and of branch and reduce after it, by the hope for a proof.
     fn shares(&self) -> (f64, f64) {
-        let (n_nodes, n_entries) = self.parts.largest_open();
+        let (n_nodes, n_entries) = self.found.parts.largest_open();
         match n_nodes {
             0..=LARGE => SHARES,
             _ if n_nodes > MOST_NODES || n_entries > SPARSE * u64::from(n_nodes) => (1.0, 1.0),
@@ -250,7 +324,8 @@ impl KernelSearch<'_> {
         }
         let mut branches_left = branches;
         let stopwatch = Stopwatch::begin(budget);
-        self.parts.solve(&mut branches_left, most_nodes, &stopwatch);
+        let parts = &mut self.found.parts;
+        parts.solve(&mut branches_left, most_nodes, &stopwatch);
         self.end_stage("branch and reduce");
     }
 
@@ -261,33 +336,33 @@ impl KernelSearch<'_> {
         options: &Options<'_>,
         budget: &Budget<'_>,
     ) -> Result<(), Error> {
-        if self.is_over() || self.parts.is_solved() {
+        if self.is_over() || self.found.parts.is_solved() {
             return Ok(());
         }
-        let nodes = self.parts.open_nodes();
-        let graph = induced(self.reduction.kernel(), &nodes);
-        let cover = self.parts.cover();
+        let parts = &mut self.found.parts;
+        let nodes = parts.open_nodes();
+        let graph = induced(self.found.reduction.kernel(), &nodes);
+        let cover = parts.cover();
         let ids = (0u32..).zip(&nodes);
         let start: Vec<u32> = (ids.filter(|(_, v)| cover.binary_search(v).is_ok()))
             .map(|(id, _)| id)
             .collect();
         let n_solved = cover.len() - start.len();
-        let n_outside = self.reduction.offset() as usize + n_solved;
+        let n_outside = self.found.reduction.offset() as usize + n_solved;
         let job = SearchJob {
             graph: &graph,
             start: &start,
             steps,
-            target: self.lower_bound.saturating_sub(n_outside as u32),
+            target: self.found.lower_bound.saturating_sub(n_outside as u32),
         };
-        let found = search_in_parallel(&job, options, &Stopwatch::begin(budget))?;
-        let mut cover: Vec<u32> = found.iter().map(|&id| nodes[id as usize]).collect();
-        let solved = self.parts.cover();
-        cover.extend(
-            solved
+        let better = search_in_parallel(&job, options, &Stopwatch::begin(budget))?;
+        let mut in_place: Vec<u32> = better.iter().map(|&id| nodes[id as usize]).collect();
+        in_place.extend(
+            cover
                 .into_iter()
                 .filter(|v| nodes.binary_search(v).is_err()),
         );
-        self.parts.keep(&cover);
+        parts.keep(&in_place);
         self.end_stage("local search");
         Ok(())
     }
@@ -329,6 +404,31 @@ mod tests {
             prop_assert_eq!(solution.bound, Some(optimum as f64));
             prop_assert!(solution.is_optimal);
         }
+    }
+
+    /// A later call has no worse answer, no lower bound that is worse, and makes no kernel again.
+    #[test]
+    fn a_search_goes_on_where_it_ended() {
+        let graph = random_graph(150, 0.05, 3);
+        let mut search = Search::new(&graph);
+        let options = |steps| Options {
+            steps: Some(steps),
+            ..Options::default()
+        };
+        let mut sizes = Vec::new();
+        for steps in [0, 10, 50_000] {
+            let solution = search.run(&options(steps), &Budget::unlimited()).unwrap();
+            check_cover(&graph, &solution.nodes).unwrap();
+            let is_reduced = solution.stages.iter().any(|s| s.name == "reductions");
+            assert_eq!(is_reduced, steps == 0);
+            sizes.push((solution.nodes.len(), solution.bound.unwrap()));
+        }
+        assert!(
+            sizes.is_sorted_by(|a, b| a.0 >= b.0 && a.1 <= b.1),
+            "{sizes:?}"
+        );
+        let whole = solve(&graph, &options(50_000), &Budget::unlimited()).unwrap();
+        assert!(sizes[2].0 <= whole.nodes.len());
     }
 
     /// A start that is an optimum is given back at once, and no bound is above it.

@@ -153,7 +153,7 @@ impl Work<'_> {
             &job.options,
             &mut |_, _| (),
         )?;
-        self.add("rl", Kind::Policy, &found.nodes, found.seconds)?;
+        self.add("policy", Kind::Policy, &found.nodes, found.seconds)?;
         self.problem_baselines()
     }
 
@@ -169,13 +169,13 @@ impl Work<'_> {
     fn covers(&mut self) -> anyhow::Result<()> {
         let job = self.job;
         let alone = job.cover(&Adjacency::from_graph((*self.graph).clone()))?;
-        self.add("rl", Kind::Policy, &alone.cover, alone.seconds)?;
+        self.add("policy", Kind::Policy, &alone.cover, alone.seconds)?;
         let reduced = solve_reduced(&self.graph, &mut |part| job.cover(part))?;
-        self.add("rl_reduce", Kind::Policy, &reduced.cover, reduced.seconds)?;
+        self.add("policy_reduce", Kind::Policy, &reduced.cover, reduced.seconds)?;
         if let Some(search) = &job.search {
             let seconds = reduced.seconds;
             let start = &reduced.kernel_cover;
-            let name = "rl_polish";
+            let name = "policy_local_search";
             self.polish(search, &reduced, name, Kind::Policy, start, seconds)?;
         }
         self.problem_baselines()?;

@@ -178,7 +178,7 @@ mod tests {
 
     fn rows() -> Vec<Row> {
         vec![
-            row("rl", Kind::Policy, 12),
+            row("policy", Kind::Policy, 12),
             row("max_degree", Kind::Baseline, 20),
             row("max_degree_d2", Kind::Baseline, 14),
         ]
@@ -197,12 +197,12 @@ mod tests {
     #[test]
     fn nothing_is_better_than_a_proved_optimum() {
         let error = judge(Sense::Minimise, Some(&optimum(13.0, true)), &mut rows());
-        assert!(error.unwrap_err().contains("rl found 12"));
+        assert!(error.unwrap_err().contains("policy found 12"));
         assert!(judge(Sense::Minimise, Some(&optimum(13.0, false)), &mut rows()).is_ok());
         assert!(judge(Sense::Maximise, Some(&optimum(13.0, true)), &mut rows()).is_err());
         assert!(judge(Sense::Maximise, Some(&optimum(20.0, true)), &mut rows()).is_ok());
         let error = within(Sense::Minimise, Some(13.0), &rows()).unwrap_err();
-        assert!(error.contains("rl found 12"), "{error}");
+        assert!(error.contains("policy found 12"), "{error}");
         assert!(within(Sense::Minimise, Some(12.0), &rows()).is_ok());
         assert!(within(Sense::Minimise, None, &rows()).is_ok());
     }

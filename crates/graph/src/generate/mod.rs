@@ -1,9 +1,11 @@
-//! Seeded random graphs of known models: Erdos-Renyi, Barabasi-Albert, Watts-Strogatz, stochastic blocks, Model RB.
+//! Seeded random graphs of known models: Erdos-Renyi, Barabasi-Albert, Watts-Strogatz, stochastic
+//! blocks, Model RB, Chung-Lu.
 //!
 //! Same specification and seed, same graph, on every machine. Each row, node or constraint draws from its own stream of
 //! `shardgraph_random::KeyedRng`, so a part of a graph can be made without the rest where the model allows.
 
 mod barabasi_albert;
+mod chung_lu;
 mod erdos_renyi;
 mod model_rb;
 mod spec;
@@ -12,8 +14,9 @@ mod watts_strogatz;
 
 use crate::{EdgeSink, Error, ErrorKind, Graph, GraphBuilder};
 
-/// A random graph model with its parameters, written `er:n:p`, `ba:n:m`, `ws:n:k:p`, `sbm:n:blocks:p_in:p_out` or
-/// `rb:cliques:size:p:r`.
+/// A random graph model with its parameters, written `er:n:p`, `ba:n:m`, `ws:n:k:p`,
+/// `sbm:n:blocks:p_in:p_out`,
+/// `rb:cliques:size:p:r` or `cl:n:mean:exponent`.
 ///
 /// ```
 /// use shardgraph_graph::generate::GeneratorSpec;
@@ -80,6 +83,23 @@ pub enum GeneratorSpec {
         /// Constraint density: the number of constraints is `r * cliques * ln(cliques)`.
         r: f64,
     },
+    /// Chung-Lu graphs, whose degrees fall as a power law: a few hubs and many nodes of small
+    /// degree, some of none.
+    ///
+    /// Node i has the weight `w_i`, in proportion to `(i + 1)^(-1 / (exponent - 1))`, and each pair
+    /// is an edge with probability
+    /// `min(1, w_i w_j / sum w)`, independently (Chung and Lu, 2002). Edges come by geometric
+    /// skipping (Miller and Hagberg, "Efficient generation of networks with given expected
+    /// degrees").
+    ChungLu {
+        /// Nodes.
+        n_nodes: u32,
+        /// The mean weight: the mean degree, but for pairs whose product of weights is above the
+        /// sum.
+        mean_degree: f64,
+        /// Exponent of the power law of degrees, above 2.
+        exponent: f64,
+    },
 }
 
 impl GeneratorSpec {
@@ -90,7 +110,8 @@ impl GeneratorSpec {
             GeneratorSpec::ErdosRenyi { n_nodes, .. }
             | GeneratorSpec::BarabasiAlbert { n_nodes, .. }
             | GeneratorSpec::WattsStrogatz { n_nodes, .. }
-            | GeneratorSpec::StochasticBlock { n_nodes, .. } => n_nodes,
+            | GeneratorSpec::StochasticBlock { n_nodes, .. }
+            | GeneratorSpec::ChungLu { n_nodes, .. } => n_nodes,
             GeneratorSpec::ModelRb {
                 n_cliques,
                 clique_size,
@@ -99,7 +120,8 @@ impl GeneratorSpec {
         }
     }
 
-    /// Expected number of edges; exact for Barabasi-Albert and Watts-Strogatz.
+    /// Expected number of edges; exact for Barabasi-Albert and Watts-Strogatz, and not too small
+    /// for Chung-Lu.
     #[must_use]
     pub fn expected_edges(&self) -> f64 {
         match *self {
@@ -117,6 +139,11 @@ impl GeneratorSpec {
                 p_out,
             } => stochastic_block::expected_edges(n_nodes, n_blocks, p_in, p_out),
             GeneratorSpec::ModelRb { .. } => self.rb().map_or(0.0, |rb| rb.expected_edges()),
+            GeneratorSpec::ChungLu {
+                n_nodes,
+                mean_degree,
+                ..
+            } => mean_degree * f64::from(n_nodes) / 2.0,
         }
     }
 
@@ -127,10 +154,12 @@ impl GeneratorSpec {
     ///
     /// # Complexity
     /// Time O(nodes + edges), with a factor log k for Watts-Strogatz. Memory beside the sink: O(1) for Erdos-Renyi and
-    /// stochastic blocks, O(size²) for Model RB, 4 B per edge end for the other two.
+    /// stochastic blocks, O(size²) for Model RB, 8 B a node for Chung-Lu, 4 B per edge end for the
+    /// other two.
     ///
     /// # Determinism
-    /// The order of edges is fixed too; for Erdos-Renyi and stochastic blocks it is (u, v) ascending with u < v.
+    /// The order of edges is fixed too; for Erdos-Renyi, stochastic blocks and Chung-Lu it is (u,
+    /// v) ascending with u < v.
     pub fn stream(&self, seed: u64, sink: &mut dyn EdgeSink) -> Result<(), Error> {
         self.check()?;
         match *self {
@@ -148,6 +177,11 @@ impl GeneratorSpec {
                 p_out,
             } => stochastic_block::stream(n_nodes, n_blocks, [p_in, p_out], seed, sink),
             GeneratorSpec::ModelRb { .. } => self.rb().map_or(Ok(()), |rb| rb.stream(seed, sink)),
+            GeneratorSpec::ChungLu {
+                n_nodes,
+                mean_degree,
+                exponent,
+            } => chung_lu::stream(n_nodes, mean_degree, exponent, seed, sink),
         }
     }
 

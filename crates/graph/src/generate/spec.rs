@@ -5,16 +5,19 @@ use crate::{Error, ErrorKind, MAX_NODES};
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 /// Every model: its name, its fields and an example, as the messages show them.
-const MODELS: [(&str, &str, &str); 5] = [
+const MODELS: [(&str, &str, &str); 6] = [
     ("er", "er:n:p", "er:3000:0.15"),
     ("ba", "ba:n:m", "ba:1000:4"),
     ("ws", "ws:n:k:p", "ws:1000:6:0.1"),
     ("sbm", "sbm:n:blocks:p_in:p_out", "sbm:1000:4:0.1:0.01"),
     ("rb", "rb:cliques:size:p:r", "rb:30:15:0.25:2.78"),
+    ("cl", "cl:n:mean:exponent", "cl:1000:10:2.5"),
 ];
 
 /// More Model RB constraints than this are a typing error.
 const MAX_RB_DENSITY: f64 = 1e6;
+/// The exponents of a power law with a finite mean, up to where all nodes are nearly alike.
+const EXPONENTS: (f64, f64) = (2.01, 100.0);
 
 impl FromStr for GeneratorSpec {
     type Err = Error;
@@ -66,6 +69,11 @@ impl fmt::Display for GeneratorSpec {
                 p,
                 r,
             } => write!(f, "rb:{n_cliques}:{clique_size}:{p}:{r}"),
+            GeneratorSpec::ChungLu {
+                n_nodes,
+                mean_degree,
+                exponent,
+            } => write!(f, "cl:{n_nodes}:{mean_degree}:{exponent}"),
         }
     }
 }
@@ -98,6 +106,11 @@ impl Words<'_> {
                 n_blocks: self.whole(1)?,
                 p_in: self.number(2)?,
                 p_out: self.number(3)?,
+            },
+            "cl" => GeneratorSpec::ChungLu {
+                n_nodes: self.whole(0)?,
+                mean_degree: self.number(1)?,
+                exponent: self.number(2)?,
             },
             _ => GeneratorSpec::ModelRb {
                 n_cliques: self.whole(0)?,
@@ -168,6 +181,15 @@ impl GeneratorSpec {
                 self.whole("size", clique_size, 1..=MAX_NODES / n_cliques)?;
                 self.probability("p", p)?;
                 self.within("r", r, 0.0, MAX_RB_DENSITY)
+            }
+            GeneratorSpec::ChungLu {
+                n_nodes,
+                mean_degree,
+                exponent,
+            } => {
+                self.whole("n", n_nodes, 1..=MAX_NODES)?;
+                self.within("mean", mean_degree, 0.0, f64::from(n_nodes - 1))?;
+                self.within("exponent", exponent, EXPONENTS.0, EXPONENTS.1)
             }
         }
     }

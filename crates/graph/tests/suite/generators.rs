@@ -29,12 +29,13 @@ fn listed(text: &str, seed: u64) -> Vec<(u32, u32)> {
     listed.0
 }
 
-const ALL: [&str; 5] = [
+const ALL: [&str; 6] = [
     "er:200:0.1",
     "ba:200:4",
     "ws:200:6:0.2",
     "sbm:200:4:0.2:0.02",
     "rb:10:8:0.25:2",
+    "cl:200:6:2.5",
 ];
 
 #[test]
@@ -64,7 +65,8 @@ fn graphs_are_stable() {
             3_274_577_663_507_488_966,
             12_541_844_368_270_570_789,
             2_637_517_920_565_983_128,
-            10_126_670_537_801_082_359
+            10_126_670_537_801_082_359,
+            0
         ]
     );
 }
@@ -79,6 +81,7 @@ fn edge_counts_are_as_expected() {
         "sbm:1000:7:0.2:0.01",
         "sbm:1000:1:0.1:0.9",
         "rb:30:15:0.25:2.78",
+        "cl:2000:6:9",
     ] {
         let expected = spec(text).expected_edges();
         let mean = (0..4)
@@ -105,6 +108,19 @@ fn erdos_renyi_rows_ascend_and_extremes_are_exact() {
     assert_eq!(graph("er:0:0.5", 1).n_nodes(), 0);
     assert_eq!(graph("er:1:1", 1).n_edges(), 0);
     assert_eq!(graph("er:1000:1e-300", 1).n_edges(), 0);
+}
+
+#[test]
+fn chung_lu_has_hubs_and_extremes() {
+    let graph = graph("cl:3000:10:2.3", 1);
+    let degrees = graph.degrees();
+    assert!(graph.max_degree() > 300, "{}", graph.max_degree());
+    let n_small = degrees.iter().filter(|&&degree| degree <= 5).count();
+    assert!(n_small > 1000, "{n_small}");
+    assert_eq!(self::graph("cl:1:0:3", 1).n_edges(), 0);
+    assert_eq!(self::graph("cl:40:0:3", 1).n_edges(), 0);
+    // All weights alike, and as large as they may be: nearly all pairs.
+    assert!(self::graph("cl:40:39:100", 1).n_edges() > 600);
 }
 
 /// Every pair is as likely as every other: counts over many small graphs.
@@ -301,6 +317,8 @@ fn wrong_specifications_name_the_field() {
         ),
         ("rb:10:5:2:1", "field `p` of rb:cliques:size:p:r"),
         ("rb:10:5:0.1:inf", "field `r` of rb:cliques:size:p:r"),
+        ("cl:10:10:3", "field `mean` of cl:n:mean:exponent"),
+        ("cl:10:3:2", "field `exponent` of cl:n:mean:exponent"),
     ] {
         let error = text.parse::<GeneratorSpec>().unwrap_err();
         assert!(error.to_string().contains(fragment), "{text}: {error}");

@@ -32,6 +32,8 @@ pub(crate) struct LayerScores {
     scale: Option<f32>,
     /// Removals that have been counted.
     n_removals: usize,
+    /// Whether only nodes with an edge have scores.
+    needs_edge: bool,
     /// Edges that a node has lost to the removals that are being counted; zero otherwise.
     n_lost: Vec<u32>,
     /// Nodes whose first layers have changed.
@@ -70,10 +72,10 @@ impl MarkedNodes {
         }
     }
 
-    fn keep_present(&mut self, residual: &ResidualGraph) {
+    fn keep(&mut self, stays: impl Fn(u32) -> bool) {
         let is_in = &mut self.is_in;
         self.nodes.retain(|&node| {
-            is_in[node as usize] = residual.is_present(node);
+            is_in[node as usize] = stays(node);
             is_in[node as usize]
         });
     }
@@ -87,7 +89,7 @@ impl MarkedNodes {
 
 impl LayerScores {
     /// The whole graph, of which nothing was removed yet.
-    pub(crate) fn new(graph: &Graph, program: RowProgram) -> Self {
+    pub(crate) fn new(graph: &Graph, program: RowProgram, needs_edge: bool) -> Self {
         let n_nodes = graph.n_nodes() as usize;
         let degrees = graph.degrees();
         let d2 = (0..graph.n_nodes()).map(|v| {
@@ -103,10 +105,19 @@ impl LayerScores {
             scores: MaxTree::new(n_nodes),
             scale: None,
             n_removals: 0,
+            needs_edge,
             n_lost: vec![0; n_nodes],
             changed: MarkedNodes::new(n_nodes),
             degrees: Degrees::new(degrees),
             program,
+        }
+    }
+
+    /// Present nodes, of which only those with an edge count where scores are of these.
+    pub(crate) fn n_candidates(&self, residual: &ResidualGraph) -> u32 {
+        match self.needs_edge {
+            true => self.degrees.n_candidates(),
+            false => residual.n_present(),
         }
     }
 
@@ -134,6 +145,9 @@ impl LayerScores {
         for u in touched {
             let n_lost = std::mem::take(&mut self.n_lost[u as usize]);
             self.degrees.lower(u as usize, n_lost);
+            if self.needs_edge && self.degrees.get(u as usize) == 0 {
+                self.scores.unset(u as usize);
+            }
             self.changed.add(u);
             for &w in graph.neighbors(u) {
                 if residual.is_present(w) {
@@ -157,7 +171,10 @@ impl LayerScores {
             self.scale = Some(scale);
             (0..residual.removed().len() as u32).for_each(|node| self.changed.add(node));
         }
-        self.changed.keep_present(residual);
+        let (degrees, needs_edge) = (&self.degrees, self.needs_edge);
+        let is_scored = |v: u32| !needs_edge || degrees.get(v as usize) > 0;
+        self.changed
+            .keep(|v| residual.is_present(v) && is_scored(v));
         self.first_layers(scale)?;
         for layer in 1..self.embeds.len() {
             self.changed.expand(residual);

@@ -58,6 +58,8 @@ pub(crate) struct ListsResidual<'a> {
     order: DegreeOrder,
     ranking: Ranking,
     neighbors: Vec<u32>,
+    /// The lists of `neighbors`, one after the other.
+    second: Vec<u32>,
 }
 
 impl<'a> ListsResidual<'a> {
@@ -86,6 +88,7 @@ impl<'a> ListsResidual<'a> {
             ranking: Ranking::default(),
             own,
             neighbors: Vec::new(),
+            second: Vec::new(),
         })
     }
 
@@ -112,6 +115,13 @@ impl<'a> ListsResidual<'a> {
             self.ranking.drop_node(local, &mut self.d2);
         }
         let counts_d2 = !self.d2.is_empty();
+        // Copied first, so that the reads of lists far apart do not wait for the sums.
+        self.second.clear();
+        if counts_d2 {
+            for &u in &self.neighbors {
+                self.second.extend_from_slice(self.lists.of(u));
+            }
+        }
         for &u in &self.neighbors {
             if self.own.contains(&u) {
                 let local = u - self.own.start;
@@ -121,11 +131,9 @@ impl<'a> ListsResidual<'a> {
                 }
             }
             self.degrees.decrement(u as usize);
-            if counts_d2 {
-                for &w in self.lists.of(u) {
-                    self.d2.lower(w - self.own.start, 1);
-                }
-            }
+        }
+        for &w in &self.second {
+            self.d2.lower(w - self.own.start, 1);
         }
     }
 }

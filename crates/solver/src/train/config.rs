@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 use shardgraph_layers::{EmbeddingKind, HeadKind};
 
+use super::initial::InitialRule;
 use super::picks::PickRule;
 use super::shaping::RewardRule;
 use crate::policy::{MAX_EMBED_DIM, MAX_LAYERS};
@@ -82,6 +83,10 @@ pub struct TrainConfig {
     pub adjacency_scale: AdjacencyScale,
     /// Standard deviation of the initial weights.
     pub init_std_dev: f32,
+    /// The policy before the first step. Runs that were begun before there was a choice go on with
+    /// random weights.
+    #[serde(default = "InitialRule::of_old_runs")]
+    pub initial: InitialRule,
     /// B, transitions in a batch; training starts once the memory holds that many.
     pub batch_size: usize,
     /// The most states of one graph that are columns of one product; absent means all of a batch. It is also what batch ranks share out.
@@ -197,6 +202,7 @@ impl Default for TrainConfig {
             head: HeadKind::default(),
             adjacency_scale: AdjacencyScale::LargestDegree,
             init_std_dev: 0.1,
+            initial: InitialRule::default(),
             batch_size: 64,
             states_per_product: None,
             gradient_iterations: 1,
@@ -232,6 +238,7 @@ impl TrainConfig {
             Preset::Paper => Self {
                 graphs: vec!["er:20:0.15".to_string()],
                 adjacency_scale: AdjacencyScale::One,
+                initial: InitialRule::Random,
                 learning_rate: 1e-5,
                 gamma: 0.9,
                 picks: PickRule::Answer,

@@ -251,6 +251,15 @@ pub(super) fn of_size(spec: GeneratorSpec, n_nodes: u32) -> Option<GeneratorSpec
             p_in,
             p_out,
         }),
+        GeneratorSpec::ChungLu {
+            mean_degree,
+            exponent,
+            ..
+        } => Some(GeneratorSpec::ChungLu {
+            n_nodes,
+            mean_degree,
+            exponent,
+        }),
         _ => None,
     }
 }

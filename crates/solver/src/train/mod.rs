@@ -11,6 +11,7 @@ mod config;
 mod dataset;
 mod folder;
 mod grid;
+mod initial;
 mod kept;
 mod learn;
 mod memory;
@@ -30,6 +31,7 @@ mod tests;
 mod validation_tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
+pub use initial::InitialRule;
 pub use picks::PickRule;
 pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};
 pub use shaping::RewardRule;

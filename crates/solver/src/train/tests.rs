@@ -7,8 +7,8 @@ use shardgraph_collectives::tcp;
 use shardgraph_job::{Scalar, read_scalars};
 
 use super::{
-    PickRule, Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train,
-    train_as_rank,
+    InitialRule, PickRule, Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome,
+    train, train_as_rank,
 };
 use shardgraph_error::Class;
 
@@ -22,6 +22,7 @@ pub(super) fn small(steps: u64) -> TrainConfig {
         target_sync_steps: 15,
         epsilon_decay_steps: 30,
         picks: PickRule::Answer,
+        initial: InitialRule::Random,
         ..TrainConfig::default()
     }
 }

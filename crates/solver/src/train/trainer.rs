@@ -14,6 +14,7 @@ use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
 use super::checkpoint::SumsOverRanks;
 use super::dataset::{Dataset, InputHash};
 use super::grid::Grid;
+use super::initial::InitialRule;
 use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
 use super::validation::{Best, Evaluation, Held, Validation};
@@ -94,7 +95,8 @@ impl Trainer {
         let mut dataset = Dataset::new(problem, &config)?;
         let named = dataset.named_for_validation(&config)?;
         let held = Held::new(asked, &config, named, dataset.sources());
-        let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
+        let initial = config.initial;
+        let policy = initial.policy(problem, shape, config.seed, config.init_std_dev)?;
         let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
             target: policy.params.clone(),
@@ -206,6 +208,9 @@ impl Trainer {
 
     /// One step (algorithm 5, lines 10 to 28) of all environments.
     pub(super) fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Stepped, Error> {
+        if self.step == 0 && self.config.initial == InitialRule::Greedy && self.held.every > 0 {
+            self.evaluate()?;
+        }
         for environment in 0..self.running.len() {
             self.begin_if_done(environment)?;
         }
@@ -239,11 +244,16 @@ impl Trainer {
         })
     }
 
-    /// Tries the policy on the held-back graphs. Each rank does the whole of it, so that all have the same without a word.
     fn evaluate_if_due(&mut self) -> Result<Option<Evaluation>, Error> {
-        if self.held.every == 0 || !self.step.is_multiple_of(self.held.every) {
-            return Ok(None);
+        match self.held.every > 0 && self.step.is_multiple_of(self.held.every) {
+            true => self.evaluate(),
+            false => Ok(None),
         }
+    }
+
+    /// Tries the policy on the held-back graphs. Each rank does the whole of it, so that all have
+    /// the same without a word.
+    fn evaluate(&mut self) -> Result<Option<Evaluation>, Error> {
         let validation = match self.validation.take() {
             None => self.held.make()?,
             Some(validation) => validation,

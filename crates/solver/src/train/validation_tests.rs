@@ -1,7 +1,7 @@
 //! The policy that a run gives is the best of those that were tried on held-back graphs.
 
 use super::tests::{bits, in_folder, run, small};
-use super::{Evaluation, RunOptions, StepReport, TrainConfig, train};
+use super::{Evaluation, InitialRule, RunOptions, StepReport, TrainConfig, train};
 use crate::problem::{PROBLEMS, Sense};
 
 fn tried(steps: u64) -> TrainConfig {
@@ -44,6 +44,10 @@ fn the_best_policy_that_was_tried_is_given() {
 
 #[test]
 fn trials_are_those_of_one_rank_and_go_on_after_a_stop() {
+    let tried = |steps| TrainConfig {
+        initial: InitialRule::Greedy,
+        ..tried(steps)
+    };
     let parts = tempfile::tempdir().unwrap();
     let whole = run(&tried(60), &RunOptions::default());
     let two = RunOptions {
@@ -60,6 +64,28 @@ fn trials_are_those_of_one_rank_and_go_on_after_a_stop() {
     let (step, eval) = whole.best.unwrap();
     assert_eq!(json["best_step"], step);
     assert_eq!(json["eval"]["ratio"], eval.ratio);
+}
+
+/// Ten wild steps ruin a policy; one that began as the greedy algorithm is then given as it began.
+#[test]
+fn a_run_that_learns_nothing_gives_the_greedy_policy() {
+    let ratio = |problem: &str, initial, seed| {
+        let config = TrainConfig {
+            problem: problem.to_owned(),
+            initial,
+            seed,
+            valid: vec!["er:30:0.2".to_owned(), "ba:30:2".to_owned()],
+            learning_rate: 1.0,
+            ..tried(10)
+        };
+        let outcome = run(&config, &RunOptions::default());
+        outcome.best.expect("10 steps have a trial").1.worst_ratio
+    };
+    for problem in ["clique", "dominating-set"] {
+        let of = |initial| (1..=3).map(move |seed| ratio(problem, initial, seed));
+        assert!(of(InitialRule::Greedy).all(|ratio| ratio <= 1.0));
+        assert!(of(InitialRule::Random).any(|ratio| ratio > 1.0));
+    }
 }
 
 #[test]
