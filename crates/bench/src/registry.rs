@@ -21,6 +21,7 @@ const TABLE: &[(&str, Measurement)] = &[
     ("opengraphgym-mg/policies", opengraphgym::policies),
     ("opengraphgym-mg/quality", opengraphgym::quality),
     ("opengraphgym-mg/seeds", opengraphgym::seeds),
+    ("opengraphgym-mg/starts", opengraphgym::starts),
     ("python/package", python_package::run),
     ("regal/adversarial", regal::adversarial),
     ("regal/compare", regal::compare),

@@ -412,6 +412,7 @@ fn weighted_files_train_cuts() {
         std::fs::write(&file, format!("{head}4 1 {last}\n")).unwrap();
         let config = TrainConfig {
             graphs: vec![file.display().to_string()],
+            valid_steps: 0,
             ..small(&MAXIMUM_CUT, 30)
         };
         train(&config, &RunOptions::default(), &mut |_| ())

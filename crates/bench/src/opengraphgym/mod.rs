@@ -6,8 +6,10 @@ pub(crate) mod optima;
 mod policies;
 mod quality;
 mod seeds;
+mod starts;
 
 pub(crate) use cover::read_matrix_market;
 pub(crate) use policies::run as policies;
 pub(crate) use quality::run as quality;
 pub(crate) use seeds::run as seeds;
+pub(crate) use starts::run as starts;

@@ -532,6 +532,7 @@ fn short_runs_learn_to_cover_graphs_that_they_never_saw() {
             steps: 700,
             seed,
             picks: PickRule::Answer,
+            initial: InitialRule::Random,
             // Without a discount the values, and so the losses, grow before they settle.
             gamma: 0.9,
             ..TrainConfig::default()
