@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_layers::autodiff::Params;
 
 use crate::problem::{
-    MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
-    MINIMUM_VERTEX_COVER, Problem,
+    MAXIMUM_CLIQUE, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET, MINIMUM_VERTEX_COVER, Problem,
 };
 use crate::{Error, PolicyConfig, TrainedPolicy};
 
@@ -35,14 +34,13 @@ enum GreedyInput {
 }
 
 impl GreedyInput {
-    /// That of a known problem: the baselines `max_degree`, `min_degree`, `largest_gain` and
-    /// `most_new`.
+    /// That of a known problem: the baselines `max_degree`, `min_degree` and `most_new`. A cut
+    /// learns less from `largest_gain` than from random weights.
     fn of(problem: &Problem) -> Option<Self> {
         let known = [
             (&MINIMUM_VERTEX_COVER, Self::Degree),
             (&MAXIMUM_INDEPENDENT_SET, Self::LeastDegree),
             (&MAXIMUM_CLIQUE, Self::Degree),
-            (&MAXIMUM_CUT, Self::Feature(0)),
             (&MINIMUM_DOMINATING_SET, Self::Feature(1)),
         ];
         let found = known.iter().find(|(known, _)| known.name == problem.name);
@@ -133,7 +131,9 @@ mod tests {
     /// With ties to the lowest index in both, the objectives are the same.
     #[test]
     fn the_first_policy_is_the_first_baseline() {
-        for (problem, n_layers) in PROBLEMS.into_iter().zip([1, 2, 3, 2, 3]) {
+        let learnt = |problem: &&Problem| GreedyInput::of(problem).is_some();
+        let problems = PROBLEMS.into_iter().filter(learnt);
+        for (problem, n_layers) in problems.zip([1, 2, 3, 2]) {
             let config = PolicyConfig::of_problem(problem, 5, n_layers, AdjacencyScale::default());
             let rule = InitialRule::Greedy;
             let policy = rule.policy(problem, config, 3, 0.1).unwrap();

@@ -30,6 +30,10 @@ use crate::{Error, TrainedPolicy};
 /// What the rank's shards of training graphs may take before those that were not used for longest are dropped.
 const MAX_SHARD_BYTES: u64 = 2 << 30;
 
+/// The share of what was learnt in means of weights: scores are then nearly those of the greedy
+/// algorithm, whose ties are decided by what was learnt.
+const LEARNT_SHARE: f32 = 0.05;
+
 /// What one step did.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stepped {
@@ -72,6 +76,8 @@ pub(super) struct Trainer {
     validation: Option<Validation>,
     /// The best policy of the evaluations so far.
     pub(super) best: Option<Best>,
+    /// The weights before the first step.
+    first: Vec<f32>,
     /// The rank's rows of graphs in the device's memory.
     shards: Kept<RowShard>,
     pub(super) device: Device,
@@ -111,6 +117,7 @@ impl Trainer {
             held,
             validation: None,
             best: None,
+            first: policy.params.flat().to_vec(),
             shards: Kept::new(MAX_SHARD_BYTES),
             device: Device::host(),
             n_batch_ranks: 1,
@@ -251,27 +258,44 @@ impl Trainer {
         }
     }
 
-    /// Tries the policy on the held-back graphs. Each rank does the whole of it, so that all have
+    /// Tries the policy on the held-back graphs, and where it began as a greedy algorithm also a
+    /// mean of its first and its present weights. Each rank does the whole of it, so that all have
     /// the same without a word.
+    ///
+    /// # Source
+    /// Wortsman et al., Robust fine-tuning of zero-shot models, CVPR 2022, for means of weights.
     fn evaluate(&mut self) -> Result<Option<Evaluation>, Error> {
         let validation = match self.validation.take() {
             None => self.held.make()?,
             Some(validation) => validation,
         };
+        self.policy.params.sync()?;
         let evaluation = validation.evaluate(&self.policy)?;
+        if let Some(evaluation) = evaluation {
+            self.keep_better(evaluation, self.policy.params.flat().to_vec());
+        }
+        if self.step > 0 && self.config.initial == InitialRule::Greedy {
+            let mean = mean_weights(&self.first, self.policy.params.flat());
+            let mut policy = self.policy.clone();
+            policy.params.set_flat(&mean)?;
+            if let Some(evaluation) = validation.evaluate(&policy)? {
+                self.keep_better(evaluation, mean);
+            }
+        }
         self.validation = Some(validation);
-        // Of equally good ones the one that has learnt longest.
-        if let Some(evaluation) = evaluation
-            && (self.best.as_ref()).is_none_or(|best| evaluation.is_no_worse(&best.evaluation))
-        {
-            self.policy.params.sync()?;
+        Ok(evaluation)
+    }
+
+    /// Of equally good ones the one that has learnt longest.
+    fn keep_better(&mut self, evaluation: Evaluation, params: Vec<f32>) {
+        let is_better = |best: &Best| evaluation.is_no_worse(&best.evaluation);
+        if self.best.as_ref().is_none_or(is_better) {
             self.best = Some(Best {
                 step: self.step,
                 evaluation,
-                params: self.policy.params.flat().to_vec(),
+                params,
             });
         }
-        Ok(evaluation)
     }
 
     /// The best policy of the evaluations, or without one the last.
@@ -534,4 +558,10 @@ impl Trainer {
         ranks.comm.run(op, ranks.timeout)?;
         Ok(best)
     }
+}
+
+/// Weights near the first ones, which differ from these in the direction that was learnt.
+fn mean_weights(first: &[f32], learnt: &[f32]) -> Vec<f32> {
+    let weights = first.iter().zip(learnt);
+    weights.map(|(a, b)| a + LEARNT_SHARE * (b - a)).collect()
 }
