@@ -5,7 +5,7 @@ use std::fs;
 use crate::program::run;
 use crate::solve::second_opinion;
 
-const SPECS: [&str; 33] = [
+const SPECS: [&str; 35] = [
     "er:0:0.5",
     "er:1:0.5",
     "er:2:1",
