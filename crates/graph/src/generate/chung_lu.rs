@@ -27,6 +27,9 @@ pub(super) fn stream(
 ) -> Result<(), Error> {
     let weights = weights(n, mean_degree, exponent);
     let total: f64 = weights.iter().sum();
+    if total <= 0.0 {
+        return Ok(());
+    }
     for u in 0..n {
         let mut random = KeyedRng::new(seed, "chung-lu", u64::from(u));
         let of_pair = |v: u64| (weights[u as usize] * weights[v as usize] / total).min(1.0);
