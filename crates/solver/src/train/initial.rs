@@ -53,6 +53,12 @@ impl InitialRule {
         Self::Random
     }
 
+    /// Whether a policy begins as a greedy algorithm.
+    pub(super) fn is_greedy(self, problem: &Problem, config: &PolicyConfig) -> bool {
+        let has_input = GreedyInput::of(problem).is_some() && config.has_default_layers();
+        self == Self::Greedy && has_input
+    }
+
     /// A policy for a problem before its training.
     ///
     /// The first embedding column carries the input of the greedy algorithm through all layers, and
@@ -66,8 +72,8 @@ impl InitialRule {
         std_dev: f32,
     ) -> Result<TrainedPolicy, Error> {
         let mut policy = TrainedPolicy::random(config, seed, std_dev)?;
-        if let (Self::Greedy, Some(input)) = (self, GreedyInput::of(problem))
-            && policy.config.has_default_layers()
+        if self.is_greedy(problem, &policy.config)
+            && let Some(input) = GreedyInput::of(problem)
         {
             let weights = greedy_weights(input, policy.config.embed_dim, &policy.params);
             policy.params.set_flat(&weights)?;

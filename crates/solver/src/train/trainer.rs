@@ -14,7 +14,6 @@ use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
 use super::checkpoint::SumsOverRanks;
 use super::dataset::{Dataset, InputHash};
 use super::grid::Grid;
-use super::initial::InitialRule;
 use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
 use super::validation::{Best, Evaluation, Held, Validation};
@@ -76,8 +75,8 @@ pub(super) struct Trainer {
     validation: Option<Validation>,
     /// The best policy of the evaluations so far.
     pub(super) best: Option<Best>,
-    /// The weights before the first step.
-    first: Vec<f32>,
+    /// The weights before the first step, where they are a greedy algorithm's.
+    first: Option<Vec<f32>>,
     /// The rank's rows of graphs in the device's memory.
     shards: Kept<RowShard>,
     pub(super) device: Device,
@@ -102,6 +101,7 @@ impl Trainer {
         let named = dataset.named_for_validation(&config)?;
         let held = Held::new(asked, &config, named, dataset.sources());
         let initial = config.initial;
+        let is_greedy = initial.is_greedy(problem, &shape);
         let policy = initial.policy(problem, shape, config.seed, config.init_std_dev)?;
         let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
@@ -117,7 +117,7 @@ impl Trainer {
             held,
             validation: None,
             best: None,
-            first: policy.params.flat().to_vec(),
+            first: is_greedy.then(|| policy.params.flat().to_vec()),
             shards: Kept::new(MAX_SHARD_BYTES),
             device: Device::host(),
             n_batch_ranks: 1,
@@ -215,7 +215,7 @@ impl Trainer {
 
     /// One step (algorithm 5, lines 10 to 28) of all environments.
     pub(super) fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Stepped, Error> {
-        if self.step == 0 && self.config.initial == InitialRule::Greedy && self.held.every > 0 {
+        if self.step == 0 && self.first.is_some() && self.held.every > 0 {
             self.evaluate()?;
         }
         for environment in 0..self.running.len() {
@@ -274,8 +274,8 @@ impl Trainer {
         if let Some(evaluation) = evaluation {
             self.keep_better(evaluation, self.policy.params.flat().to_vec());
         }
-        if self.step > 0 && self.config.initial == InitialRule::Greedy {
-            let mean = mean_weights(&self.first, self.policy.params.flat());
+        if let Some(first) = self.first.as_ref().filter(|_| self.step > 0) {
+            let mean = mean_weights(first, self.policy.params.flat());
             let mut policy = self.policy.clone();
             policy.params.set_flat(&mean)?;
             if let Some(evaluation) = validation.evaluate(&policy)? {
