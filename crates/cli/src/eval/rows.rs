@@ -171,7 +171,12 @@ impl Work<'_> {
         let alone = job.cover(&Adjacency::from_graph((*self.graph).clone()))?;
         self.add("policy", Kind::Policy, &alone.cover, alone.seconds)?;
         let reduced = solve_reduced(&self.graph, &mut |part| job.cover(part))?;
-        self.add("policy_reduce", Kind::Policy, &reduced.cover, reduced.seconds)?;
+        self.add(
+            "policy_reduce",
+            Kind::Policy,
+            &reduced.cover,
+            reduced.seconds,
+        )?;
         if let Some(search) = &job.search {
             let seconds = reduced.seconds;
             let start = &reduced.kernel_cover;
