@@ -194,7 +194,7 @@ fn bad_input_is_named() {
     let folder = Folder::new();
     let message = run("agent train cartpole-qdn", &[]).error(2);
     assert!(
-        message.contains("no settings of this name") && message.contains("cartpole-dqn"),
+        message.contains("no settings of this name; did you mean `cartpole-dqn`?"),
         "{message}"
     );
     let refused = |text: &str| run("agent train {}", &[&folder.config(text)]).error(2);

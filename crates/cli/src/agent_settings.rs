@@ -7,6 +7,7 @@ use shardgraph_agents::{AgentConfig, Start};
 use shardgraph_environments::ENVIRONMENTS;
 
 use crate::exit::BadInput;
+use crate::graph_argument::nearest;
 
 /// The settings of a file, or of a name where there is no such file: that of settings, of an
 /// environment, or of an algorithm, for which `environment` is the environment.
@@ -44,8 +45,10 @@ fn of_name(name: &str, path: &Path) -> anyhow::Result<AgentConfig> {
         return Ok(AgentConfig::read(path)?);
     }
     let names: Vec<&str> = AgentConfig::names().map(|(name, _)| name).collect();
+    let near = nearest(name, names.iter().map(|&known| known.to_owned()));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     Err(BadInput(format!(
-        "{name}: there is no such file, and no settings of this name: expected a .toml or .json file or one of {}",
+        "{name}: there is no such file, and no settings of this name{hint} (expected a .toml or .json file or one of {})",
         names.join(", ")
     ))
     .into())

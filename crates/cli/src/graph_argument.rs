@@ -407,7 +407,7 @@ fn nearest_file(path: &Path) -> Option<String> {
 }
 
 /// The name that is most like this one, if any is much like it; the first of several.
-fn nearest(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
+pub(crate) fn nearest(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
     const MUCH: f64 = 0.85;
     let scored = names.map(|other| (strsim::jaro_winkler(name, &other), other));
     let near = scored.filter(|(score, _)| *score >= MUCH);

@@ -102,8 +102,8 @@ fn labels_stand_beside_dots_and_cover_no_other() {
         [n_texts("ann"), n_texts("b&lt;b"), n_texts("hidden")],
         [1, 1, 0]
     );
-    let (line, _) = labelled.split_once(">at the border<").unwrap();
-    let (_, x) = line.rsplit_once("x=\"").unwrap();
+    let (line, _) = labelled.split_once(">at the border</text>").unwrap();
+    let (_, x) = line.rsplit_once(" x=\"").unwrap();
     let left: f64 = x.split('"').next().unwrap().parse().unwrap();
     let (_, dot) = labelled.rsplit_once("cx=\"").unwrap();
     let dot: f64 = dot.split('"').next().unwrap().parse().unwrap();

@@ -37,7 +37,7 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad_lines: u64,
     /// How many nodes a file of numbers has [default: one more than its largest id]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = node_count)]
     nodes: Option<u32>,
     /// How many relations a file of numbers has, those without an edge too [default: by the largest id, each with an edge]
     #[arg(long, value_name = "N")]
@@ -383,6 +383,12 @@ impl fmt::Display for Data {
         }
         Ok(())
     }
+}
+
+fn node_count(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        format!("expected how many nodes the file of triples has, found `{text}` (a file of nodes to predict is --node-file)")
+    })
 }
 
 fn literals(text: &str) -> Result<Literals, String> {
