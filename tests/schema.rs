@@ -176,8 +176,6 @@ fn train() {
             ("seconds", "number"),
             ("seconds_per_step", "number"),
             ("learning_step_seconds", final_loss),
-            ("best_step", "count"),
-            ("eval", "object"),
             ("ranks", "count"),
             ("batch_ranks", "count"),
             ("device", "string"),

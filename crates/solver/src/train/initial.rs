@@ -13,8 +13,8 @@ use crate::{Error, PolicyConfig, TrainedPolicy};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum InitialRule {
-    /// As `Greedy` for covers, independent sets and cliques, as `Random` for other problems: cuts
-    /// and dominating sets learn more from random weights.
+    /// As `Greedy` for cliques, as `Random` for other problems, which learn more from random weights
+    /// (`cargo xtask repro opengraphgym-mg seeds seeds-rb`).
     #[default]
     Auto,
     /// The greedy algorithm of the problem, where the layers are structure2vec and the Q head; else
@@ -60,10 +60,10 @@ impl InitialRule {
 
     /// Whether a policy begins as a greedy algorithm.
     pub(super) fn is_greedy(self, problem: &Problem, config: &PolicyConfig) -> bool {
-        let is_wanted = match (self, GreedyInput::of(problem)) {
-            (Self::Random, _) | (_, None) => false,
-            (Self::Greedy, Some(_)) => true,
-            (Self::Auto, Some(input)) => !matches!(input, GreedyInput::Feature(_)),
+        let is_wanted = match self {
+            Self::Random => false,
+            Self::Greedy => GreedyInput::of(problem).is_some(),
+            Self::Auto => problem.name == MAXIMUM_CLIQUE.name,
         };
         is_wanted && config.has_default_layers()
     }
