@@ -198,9 +198,8 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Stage>> {
 fn run_stages(stages: &[&Stage], is_all: bool) -> Result<ExitCode> {
     let watch = Stopwatch::start();
     let mut tally = Tally::default();
-    if let Some(seed) = process::seed_properties() {
-        println!("property tests draw their cases with PROPTEST_RNG_SEED={seed}");
-    }
+    let seed = process::seed_properties();
+    println!("property tests draw their cases with PROPTEST_RNG_SEED={seed}");
     let mut beside = None;
     for stage in stages {
         if is_all && beside::STAGES.contains(&stage.name) {

