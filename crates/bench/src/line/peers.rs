@@ -224,9 +224,11 @@ impl Asked<'_> {
 
 /// Runs a command; its seconds, or why it did not end well.
 fn ended_well(words: &[String], deadline_s: f64) -> Result<f64, String> {
-    let (program, words) = words.split_first().ok_or("an empty command")?;
+    let (path, words) = words.split_first().ok_or("an empty command")?;
+    // A record names the program, not where it lies on one machine.
+    let program = path.rsplit('/').next().unwrap_or(path);
     let failed = |e: std::io::Error| format!("{program}: {e}");
-    let mut command = Command::new(program);
+    let mut command = Command::new(path);
     // Its standard output is no row of ours.
     command
         .args(words)
@@ -245,7 +247,7 @@ fn ended_well(words: &[String], deadline_s: f64) -> Result<f64, String> {
                 let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{program}: not done within {deadline_s} s"));
+                return Err(format!("{program}: not done within {deadline_s:.1} s"));
             }
             None => std::thread::sleep(Duration::from_millis(5)),
         }
@@ -321,7 +323,7 @@ mod tests {
         for (request, reason) in [
             (request("false", false), "exit status: 1"),
             (request("no-such-program {out}", false), "no-such-program"),
-            (hurried, "not done within 0.05 s"),
+            (hurried, "sleep: not done within 0.1 s"),
             (request(no_node, false), "rows.txt"),
         ] {
             out.skips.clear();
