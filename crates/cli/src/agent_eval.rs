@@ -19,10 +19,10 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph agent eval my-agent
   shardgraph agent eval my-agent --sampled --episodes 1000
-  shardgraph agent eval settings.toml --model my-agent/weights.safetensors --episodes 1000 --seed 3 --format json
+  shardgraph agent eval settings.toml --model my-agent/weights.safetensors --episodes 1000
 
-CONFIG is the folder of a run, which has its settings and weights; or what the agent was trained with: a .toml or .json file, or a name of
-`shardgraph agent list`, with --model.";
+CONFIG is the folder of a run, which has its settings and weights; or what the agent was trained
+with: a .toml or .json file, or a name of `shardgraph agent list`, with --model.";
 
 /// Play episodes with trained weights
 #[derive(Debug, Args)]

@@ -23,12 +23,13 @@ use crate::world::refuse_processes;
 const EXAMPLE: &str = "\
 Examples:
   shardgraph agent sweep cartpole-ppo --repeats 10
-  shardgraph agent sweep cartpole-dqn --repeats 5 --steps 100000 --set algorithm.double=true,false --svg curves.svg
+  shardgraph agent sweep cartpole-dqn --set algorithm.double=true,false --svg curves.svg
   shardgraph agent sweep cartpole-ppo --run my-sweep && shardgraph report my-sweep
-  shardgraph agent sweep my.toml --set algorithm.gamma=0.95,0.99 --set algorithm.optimiser.learning_rate=1e-3,3e-3
+  shardgraph agent sweep my.toml --set algorithm.gamma=0.95,0.99 --set algorithm.n_step=1,3
 
-Each combination of the values of --set is trained with each seed. Its score is the mean return of greedy episodes after training; the table has
-the interquartile mean of the scores over the seeds, with a bootstrap interval of 95 % (Agarwal et al. 2021).";
+Each combination of the values of --set is trained with each seed. Its score is the mean return of
+greedy episodes after training; the table has the interquartile mean of the scores over the seeds,
+with a bootstrap interval of 95 % (Agarwal et al. 2021).";
 
 /// More runs than this are a mistake.
 const MAX_RUNS: usize = 10_000;

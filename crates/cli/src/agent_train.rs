@@ -27,14 +27,15 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph agent train cartpole-dqn --run my-agent
   shardgraph agent train settings.toml --steps 20000 --seed 3 --format json
-  shardgraph agent train ppo --environment vertex-cover --set environment.options.graphs='\"er:12:0.3\"'
+  shardgraph agent train ppo --environment clique --set environment.options.graphs=\"'er:12:0.3'\"
   shardgraph agent train --run my-agent --resume --steps 600000
 
-CONFIG is a .toml or .json file, a name of `shardgraph agent list`, or an algorithm with --environment. Without --run nothing is written. A folder gets metrics.jsonl, the
-same as a TensorBoard event file, checkpoints, and weights.safetensors for `shardgraph agent eval`.
+CONFIG is a .toml or .json file, a name of `shardgraph agent list`, or an algorithm with
+--environment. Without --run nothing is written. A folder gets metrics.jsonl, the same as a
+TensorBoard event file, checkpoints, and weights.safetensors for `shardgraph agent eval`.
 
-Ranks share the blocks of each batch: at most `gradient_blocks` of the settings can take part. Under mpirun, srun or torchrun each
-process is a rank.";
+Ranks share the blocks of each batch: at most `gradient_blocks` of the settings can take part.
+Under mpirun, srun or torchrun each process is a rank.";
 
 /// Train an agent
 #[derive(Debug, Args)]

@@ -14,7 +14,8 @@ use crate::report::ReportArgs;
 use crate::world;
 
 const EXAMPLE: &str = "\
-Edge lists keep node labels; edge lists, Matrix Market and METIS keep edge weights. What is lost is said.
+Edge lists keep node labels; edge lists, Matrix Market and METIS keep edge weights. What is lost
+is said.
 
 Examples:
   shardgraph convert wiki-Vote.txt.gz wiki-Vote.gr.zst
@@ -26,9 +27,9 @@ Examples:
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// Where to write; .mtx, .el, .clq, .graph and .gr choose the format, .gz and .zst after it pack
+    /// Where to write; .mtx, .el, .clq, .graph, .gr and .graphml choose the format, .gz and .zst after it pack
     out: PathBuf,
-    /// Format of the file to write: matrix-market, edge-list, dimacs, metis, pace, gset or ml4co [default: by extension]
+    /// Format of the file to write: matrix-market, edge-list, dimacs, metis, pace, gset, ml4co or graphml [default: by extension]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<Format>,
     #[command(flatten)]

@@ -35,12 +35,14 @@ Examples:
   shardgraph eval first.mtx.gz second.mtx.gz --local-search 10s --format json --svg rows.svg
   shardgraph eval brock200_4.clq --problem clique
 
-A vertex cover has three rows of the policy: alone (policy), in turn with exact reductions (policy_reduce) and, with --local-search,
-improved by local search on what the reductions leave (policy_local_search). Beside them stand the same reductions and the same
-local search without the policy. A policy for independent sets (mis) covers by what its set leaves.
+For vertex cover the policy has three rows: alone (policy), in turn with exact reductions
+(policy_reduce), and with --local-search improved by local search on what the reductions leave
+(policy_local_search). Beside them stand the same reductions and the same local search without the
+policy. A policy for independent sets (mis) covers by what its set leaves.
 
-A table of optima has a line of column names, then a line a graph: graph (as on the command line, or its file name) and
-optimum; of further columns seed, n (or nodes), m (or edges), problem and proved (yes or no) are read, others are not.";
+A table of optima has a line of column names, then a line a graph: graph (as on the command line,
+or its file name) and optimum; of further columns seed, n (or nodes), m (or edges), problem and
+proved (yes or no) are read, others are not.";
 
 /// Measure a policy beside greedy algorithms, reductions, local search and the optimum
 #[derive(Debug, Args)]

@@ -22,7 +22,9 @@ use crate::world;
 
 const EXAMPLE: &str = "\
 Models: er:n:p  ba:n:m  ws:n:k:p  sbm:n:blocks:p_in:p_out  rb:cliques:size:p:r  cl:n:mean:exponent
-Computation graphs for `shardgraph place`: costgraph:N or costgraph:N:MIN:MAX, N of them with MIN to MAX ops, into .jsonl, one into .pbtxt too
+
+Computation graphs for `shardgraph place`: costgraph:N or costgraph:N:MIN:MAX, N of them with MIN
+to MAX ops. A .jsonl file holds any number, a .pbtxt file one.
 
 Examples:
   shardgraph generate er:3000:0.15 --seed 1 --out random.mtx
@@ -37,11 +39,11 @@ pub(crate) struct GenerateArgs {
     /// Seed of all that is random
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// File to write: .mtx, .el, .clq, .graph and .gr (.jsonl and .pbtxt for
+    /// File to write: .mtx, .el, .clq, .graph, .gr and .graphml (.jsonl and .pbtxt for
     /// computation graphs) choose the format, .gz and .zst after those of graphs compress
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Format of the file to write: matrix-market, edge-list, dimacs, metis, pace, gset or ml4co [default: by extension]
+    /// Format of the file to write: matrix-market, edge-list, dimacs, metis, pace, gset, ml4co or graphml [default: by extension]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<Format>,
     #[command(flatten)]

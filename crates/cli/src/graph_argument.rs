@@ -23,8 +23,8 @@ use crate::report::ReportArgs;
 pub(crate) struct GraphArgs {
     /// A graph file, a built-in graph (karate, petersen, ...) or a generator (er:3000:0.15)
     graph: OsString,
-    /// Format of the file: matrix-market, edge-list, dimacs, metis, pace, gset or ml4co [default: by
-    /// extension, then content]
+    /// Format of the file: matrix-market, edge-list, dimacs, metis, pace, gset, ml4co or graphml
+    /// [default: by extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
     /// Which graph, where there are several, counted from 0

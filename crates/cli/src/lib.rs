@@ -167,7 +167,7 @@ fn command_name(matches: &clap::ArgMatches) -> String {
 
 /// The whole command line.
 fn command_line() -> clap::Command {
-    let command = with_negative_numbers(CommandLine::command());
+    let command = with_wrapped_notes(with_negative_numbers(CommandLine::command()));
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\n\nOptions:\n{{options}}{{after-help}}",
         grouped(&command)
@@ -199,9 +199,52 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
+/// A command whose notes below the flags break where the terminal does, not where the source does.
+fn with_wrapped_notes(command: clap::Command) -> clap::Command {
+    let notes = command.get_after_help().map(ToString::to_string);
+    let command = match notes {
+        Some(notes) => command.after_help(joined_lines(&notes)),
+        None => command,
+    };
+    command.mut_subcommands(with_wrapped_notes)
+}
+
+/// A text with each paragraph in one line; lists, which have indented lines, stay as they are.
+fn joined_lines(text: &str) -> String {
+    let paragraphs = text.split("\n\n");
+    let joined = paragraphs.map(
+        |paragraph| match paragraph.lines().any(|line| line.starts_with(' ')) {
+            true => paragraph.to_owned(),
+            false => paragraph.lines().collect::<Vec<_>>().join(" "),
+        },
+    );
+    joined.collect::<Vec<_>>().join("\n\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_break_where_the_terminal_does_and_examples_nowhere() {
+        let text = "Examples:\n  one\n  two\n\nA note\nof two lines.\n\nAnother.";
+        let joined = "Examples:\n  one\n  two\n\nA note of two lines.\n\nAnother.";
+        assert_eq!(joined_lines(text), joined);
+        check_notes(&command_line());
+    }
+
+    /// No paragraph of a command's notes has a break; every line of a list fits 100 columns.
+    fn check_notes(command: &clap::Command) {
+        let notes = command.get_after_help().map(ToString::to_string);
+        for paragraph in notes.unwrap_or_default().split("\n\n") {
+            let is_list = paragraph.contains("\n  ");
+            assert!(is_list || !paragraph.contains('\n'), "{paragraph}");
+            for line in paragraph.lines().filter(|_| is_list) {
+                assert!(line.len() <= 100, "{} columns: {line}", line.len());
+            }
+        }
+        command.get_subcommands().for_each(check_notes);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

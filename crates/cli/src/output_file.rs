@@ -61,7 +61,7 @@ pub(crate) fn graph_format(path: &Path, asked: Option<Format>) -> Result<Format,
         None => Ok(Format::EdgeList),
         Some(extension) if extension.eq_ignore_ascii_case("txt") => Ok(Format::EdgeList),
         Some(extension) => Err(BadInput(format!(
-            "{}: `.{}` says no format of graphs: expected .mtx, .txt, .el, .csv, .clq, .graph or .gr, with .gz or .zst after it to pack, or --output-format",
+            "{}: `.{}` says no format of graphs: expected .mtx, .txt, .el, .csv, .clq, .graph, .gr or .graphml, with .gz or .zst after it to pack, or --output-format",
             path.display(),
             extension.display()
         ))),

@@ -24,11 +24,12 @@ use crate::report::{ReportArgs, printable};
 use crate::{interrupt, world};
 
 const EXAMPLE: &str = "\
-The plan that is printed has been checked by a second, independent evaluation. Times are nanoseconds.
+The plan that is printed has been checked by a second, independent evaluation. Times are
+nanoseconds.
 
 Examples:
   shardgraph place costgraph:1
-  shardgraph place model.onnx --devices 4 --device-spec a100-40 --links nvlink4 --trace trace.json --svg chart.svg
+  shardgraph place model.onnx --devices 4 --device-spec a100-40 --links nvlink4 --svg chart.svg
   shardgraph place graphs.jsonl.gz --index 3 --objective memory --format json
   shardgraph place graphs.jsonl.gz --all --decoder paper --method brkga --format json
   shardgraph place net.pbtxt --compare

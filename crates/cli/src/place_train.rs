@@ -35,10 +35,11 @@ Examples:
   shardgraph place train --run my-policy --resume --steps 40000
   shardgraph place costgraph:200 --seed 7 --all --model my-policy/policy.safetensors --format json
 
-The folder gets policy.safetensors for `shardgraph place --model`, metrics.jsonl with one line a step, the same as
-events.out.tfevents.* for TensorBoard, and checkpoints. A reward is minus what the proposals reached, divided by what
-uniform keys reach in as many evaluations: above -1 they are worth something. --config takes a TOML or JSON file of the
-settings that run.json of a checkpoint lists under `config`, over those of the preset; flags win.";
+The folder gets policy.safetensors for `shardgraph place --model`, metrics.jsonl with one line a
+step, the same as events.out.tfevents.* for TensorBoard, and checkpoints. A reward is minus what
+the proposals reached, divided by what uniform keys reach in as many evaluations: above -1 they
+are worth something. --config takes a TOML or JSON file of the settings that run.json of a
+checkpoint lists under `config`, over those of the preset; flags win.";
 
 /// Train a policy that proposes distributions for the genetic algorithm
 #[derive(Debug, Args)]

@@ -23,7 +23,7 @@ Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --repeats 10
   shardgraph rgcn info aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv
   shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --partition grid --format json
-  shardgraph rgcn plan ba-rel:800000:2.5:100:zipf --devices 4 --partition source --device-memory 512MiB";
+  shardgraph rgcn plan ba-rel:800000:2.5:100:zipf --devices 4 --device-memory 512MiB";
 
 /// Classify the nodes of relational graphs (R-GCN)
 #[derive(Debug, Args)]

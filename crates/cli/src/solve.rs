@@ -43,12 +43,15 @@ Examples:
   shardgraph solve first.mtx second.mtx third.mtx --problem mis --format json
 
 Problems: mvc (minimum vertex cover), mis (maximum independent set), clique (maximum clique), cut
-(maximum cut; of declared edge weights, or those of an edge list with --weighted) and dominating-set
-(minimum dominating set).
+(maximum cut; of declared edge weights, or those of an edge list with --weighted) and
+dominating-set (minimum dominating set).
 
-The default method takes the best of exact reductions, greedy algorithms, the policy, and local and exact
-search from their answers, each checked; where reductions prove an optimum, nothing else runs. An interrupt
-ends the search with the best answer so far. A policy is for one of them; one for mis also covers (mvc) by what its set leaves.";
+The default method takes the best of exact reductions, greedy algorithms, the policy, and local
+and exact search from their answers, each checked. Where reductions prove an optimum, nothing else
+runs. An interrupt ends the search with the best answer so far.
+
+A policy is for one problem; one for independent sets (mis) also covers (mvc), by what its set
+leaves.";
 
 /// Find the best answer to a graph problem, such as a small vertex cover, and check it
 #[derive(Debug, Args)]

@@ -34,13 +34,14 @@ Examples:
   shardgraph train --ranks 6 --batch-ranks 3 --run my-policy
   shardgraph train --run my-policy --resume --steps 2000
 
-Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the folder.
+Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the
+folder.
 
-The policy is tried on graphs that are held back, beside the best greedy algorithm; the best policy that was tried is the
-run's. The folder gets policy.safetensors, for `shardgraph solve --model`, with its settings in policy.json,
-metrics.jsonl with one line a step, the same as events.out.tfevents.* for TensorBoard, and
-checkpoints. --config takes the names of the flags and all
-settings that policy.json lists under `train`; flags win.";
+The policy is tried on graphs that are held back, beside the best greedy algorithm; the best
+policy that was tried is the run's. The folder gets policy.safetensors, for `shardgraph solve
+--model`, with its settings in policy.json, metrics.jsonl with one line a step, the same as
+events.out.tfevents.* for TensorBoard, and checkpoints. --config takes the names of the flags and
+all settings that policy.json lists under `train`; flags win.";
 
 /// Train a policy
 #[derive(Debug, Args)]

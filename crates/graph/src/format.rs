@@ -23,11 +23,13 @@ pub enum Format {
     Gset,
     /// ML4CO text: one graph a line, `u v u v ... label l l l ...` with ids from 0 and a label for each node.
     Ml4co,
+    /// GraphML: XML with nodes, edges and their data, as NetworkX, igraph and Gephi write it.
+    GraphMl,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 7] = [
+    pub const ALL: [Format; 8] = [
         Format::MatrixMarket,
         Format::EdgeList,
         Format::Dimacs,
@@ -35,6 +37,7 @@ impl Format {
         Format::Pace,
         Format::Gset,
         Format::Ml4co,
+        Format::GraphMl,
     ];
 
     /// The name that [`Format::from_str`] takes, as on a command line.
@@ -48,6 +51,7 @@ impl Format {
             Format::Pace => "pace",
             Format::Gset => "gset",
             Format::Ml4co => "ml4co",
+            Format::GraphMl => "graphml",
         }
     }
 
@@ -68,6 +72,7 @@ impl Format {
             "gr" | "pace" | "td" | "vc" => Some(Format::Pace),
             "gset" | "rud" | "mc" => Some(Format::Gset),
             "ml4co" => Some(Format::Ml4co),
+            "graphml" => Some(Format::GraphMl),
             _ => None,
         }
     }
@@ -83,6 +88,7 @@ impl fmt::Display for Format {
             Format::Pace => "PACE",
             Format::Gset => "Gset",
             Format::Ml4co => "ML4CO",
+            Format::GraphMl => "GraphML",
         })
     }
 }

@@ -118,14 +118,6 @@ impl Labels {
         }
     }
 
-    /// True if a line of an edge list that begins with `v` is a comment.
-    pub(crate) fn starts_comment(&self, v: u32) -> bool {
-        match &self.0 {
-            Kind::Text(interner) => matches!(interner.get(v).first(), Some(b'#' | b'%')),
-            _ => false,
-        }
-    }
-
     /// The node called `label`, if there is one.
     #[must_use]
     pub fn find(&self, label: &str) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! Whole graphs in CSR form: readers and writers of five file formats, original node labels, seeded generators.
+//! Whole graphs in CSR form: readers and writers of eight file formats, original node labels, seeded generators.
 //!
 //! A file becomes a graph through [`read_graph`], or flows edge by edge into any [`EdgeSink`] through [`stream_graph`];
 //! [`generate`] makes random graphs of known models, [`builtin`] holds a few classics, [`write_graph`] writes what was read.

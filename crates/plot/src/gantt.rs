@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::axis::Axis;
-use crate::svg::{GREY, Svg, colour, escaped, shortened, tooltip, width};
+use crate::svg::{GREY, Svg, colour, ending, escaped, shortened, tooltip, width};
 
 /// Measures in pixels.
 const WIDTH: f64 = 1200.0;
@@ -136,6 +136,23 @@ impl Gantt {
     }
 }
 
+/// What a reader has to know of the marks that this chart has.
+fn marks(gantt: &Gantt, has_limit: bool) -> Vec<&'static str> {
+    let mut lanes = gantt.lanes.iter();
+    let is_critical = |lane: &Lane| lane.spans.iter().any(|span| span.is_critical);
+    let marks = [
+        (
+            gantt.lanes.iter().any(is_critical),
+            "dark border: critical path",
+        ),
+        (!gantt.links.is_empty(), "line between rows: transfer"),
+        (lanes.any(|lane| !lane.levels.is_empty()), "curve: memory"),
+        (has_limit, "broken line: memory limit"),
+    ];
+    let drawn = marks.into_iter().filter(|mark| mark.0);
+    drawn.map(|mark| mark.1).collect()
+}
+
 /// Places of times and levels, and the colours of kinds.
 struct Chart<'g> {
     left: f64,
@@ -143,6 +160,8 @@ struct Chart<'g> {
     highest: u64,
     /// Kinds with colours of their own, those with most time first.
     kinds: Vec<&'g str>,
+    /// What the borders, lines and curves that are drawn mean.
+    marks: Vec<&'static str>,
 }
 
 impl<'g> Chart<'g> {
@@ -168,8 +187,9 @@ impl<'g> Chart<'g> {
         Chart {
             left: 2.0 * MARGIN + names.fold(60.0, f64::max).min(WIDEST),
             end_ns: ends.max().unwrap_or(0).max(1),
-            highest: limits.max().unwrap_or(0).max(highest),
+            highest: limits.clone().max().unwrap_or(0).max(highest),
             kinds,
+            marks: marks(gantt, limits.count() > 0),
         }
     }
 
@@ -229,11 +249,8 @@ impl<'g> Chart<'g> {
         ));
         if length > LABELLED {
             let style = "stroke=\"none\" fill=\"#fff\" pointer-events=\"none\"";
-            svg.text(
-                [x + 3.0, y + 22.0],
-                style,
-                &shortened(&span.name, length - 6.0),
-            );
+            let name = ending(&span.name, length - 6.0);
+            svg.text([x + 3.0, y + 22.0], style, &name);
         }
     }
 
@@ -272,12 +289,10 @@ impl<'g> Chart<'g> {
             svg.text([x + 14.0, y], "", &name);
             x += 30.0 + width(&name);
         }
-        let style = "fill=\"#666\"";
-        svg.text(
-            [x + 10.0, y],
-            style,
-            "dark border: critical path; broken line: memory limit",
-        );
+        if !self.marks.is_empty() {
+            let marks = self.marks.join("; ");
+            svg.text([x + 10.0, y], "fill=\"#666\"", &marks);
+        }
     }
 
     fn draw_reference(&self, svg: &mut Svg, lane: usize, name: &str, length_ns: u64) {

@@ -130,6 +130,13 @@ pub(crate) fn shortened(text: &str, most: f64) -> String {
     short
 }
 
+/// The text, or an ellipsis and its end where it is wider than `most` pixels: names of ops that
+/// share a module differ in their ends.
+pub(crate) fn ending(text: &str, most: f64) -> String {
+    let reversed = |text: &str| text.chars().rev().collect::<String>();
+    reversed(&shortened(&reversed(text), most))
+}
+
 /// Text inside of XML; control characters and the two code points that XML excludes become spaces.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

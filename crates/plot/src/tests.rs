@@ -247,4 +247,35 @@ fn a_chart_has_a_box_for_each_span_that_takes_time() {
     assert_eq!(svg.matches("class=\"op\"").count(), 4);
     assert_eq!(svg.matches("<line").count(), 1);
     assert!(svg.contains("0.5 us") && svg.contains("1 &lt; 2"), "{svg}");
+    let marks = "dark border: critical path; line between rows: transfer; \
+                 curve: memory; broken line: memory limit";
+    assert!(svg.contains(marks), "{svg}");
+}
+
+#[test]
+fn a_chart_explains_only_the_marks_that_it_has() {
+    let span = Span {
+        end_ns: 10,
+        name: "encoder.layers.11.attention".into(),
+        ..Span::default()
+    };
+    let second = Span {
+        start_ns: 10,
+        end_ns: 200,
+        ..Span::default()
+    };
+    let lane = Lane {
+        spans: vec![span, second],
+        levels: vec![(0, 1)],
+        ..Lane::default()
+    };
+    let chart = Gantt {
+        lanes: vec![lane],
+        ..Gantt::default()
+    };
+    let svg = chart.svg();
+    assert!(svg.contains(">curve: memory<"), "{svg}");
+    assert!(!svg.contains("critical") && !svg.contains("limit"), "{svg}");
+    // The end of a name tells ops of one module apart.
+    assert!(svg.contains(">\u{2026}ention<"), "{svg}");
 }

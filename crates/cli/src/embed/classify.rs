@@ -17,10 +17,11 @@ const EXAMPLE: &str = "\
 Example:
   shardgraph embed classify --model votes.npy --classes groups.csv --train-shares 0.1,0.5,0.9
 
-A line of --classes is a node and its classes, separated by blanks or commas. For each share of the listed
-nodes a one-vs-rest logistic regression over the columns is fitted to nodes drawn at random and judged on the
-others: micro and macro F1, means over --draws random draws. Communities are k-means clusters of the rows at length
-1, judged by their mutual information with the classes (nodes of one class only).";
+A line of --classes is a node and its classes, separated by commas, tabs or blanks. For each share of
+the listed nodes a one-vs-rest logistic regression over the columns is fitted to nodes drawn at
+random and judged on the others: micro and macro F1, means over --draws random draws. Communities
+are k-means clusters of the rows at length 1, judged by their mutual information with the classes
+(nodes of one class only).";
 
 /// How an embedding is judged by classes.
 #[derive(Debug, Args)]

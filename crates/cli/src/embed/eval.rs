@@ -30,10 +30,11 @@ Examples:
   shardgraph embed eval blogs.txt.gz --classes groups.csv
 
 The graph is taken as undirected and without weights. 70 % of its edges are trained on; a logistic
-regression over the products of columns (Hadamard) tells the others from as many pairs without an edge,
-drawn uniformly or with ends as those of edges (the degree-corrected protocol of Implicit Degree Bias in the Link
-Prediction Task, 2025). Degree product, common neighbours and Adamic-Adar need no embedding; spectral, truncated SVD and NetMF are
-factorised matrices, for up to 2^20 edges.";
+regression over the products of columns (Hadamard) tells the others from as many pairs without an
+edge, drawn uniformly or with ends as those of edges (the degree-corrected protocol of Implicit
+Degree Bias in the Link Prediction Task, 2025). Degree product, common neighbours and Adamic-Adar
+need no embedding; spectral, truncated SVD and NetMF are factorised matrices, for up to 2^20
+edges.";
 
 /// Measure link prediction
 #[derive(Debug, Args)]

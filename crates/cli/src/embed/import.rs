@@ -25,8 +25,8 @@ Examples:
   shardgraph embed import follows.txt.gz --directed --memory-limit 4GiB --out follows.store
   shardgraph embed import ba:1000000:4 --out ba.store --format json
 
-An import of a file that was killed once it had read it goes on from there when it is started again.
-Then `shardgraph embed follows.store --out follows.npy` trains on it.";
+An import of a file that was killed once it had read it goes on from there when it is started
+again. Then `shardgraph embed follows.store --out follows.npy` trains on it.";
 
 /// How a graph is taken in.
 #[derive(Debug, Args)]

@@ -17,9 +17,8 @@ const EXAMPLE: &str = "\
 Example:
   shardgraph embed picture --model votes.npy --classes groups.csv --out votes.svg
 
-The picture is SVG; each node's label shows under the pointer, and beside its dot where there are at most 64
-nodes and room. A browser prints it, and tools such
-as rsvg-convert make a PNG of it.";
+The picture is SVG; each node's label shows under the pointer, and beside its dot where there are
+at most 64 nodes and room. A browser prints it, and tools such as rsvg-convert make a PNG of it.";
 
 /// Draw an embedding along its two principal axes, as SVG
 #[derive(Debug, Args)]

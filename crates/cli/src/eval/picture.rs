@@ -26,11 +26,13 @@ pub(super) fn svg(answer: &Answer) -> String {
         .sized(420.0, 24.0 * totals.len() as f64)
         .with(Series::bars("policy", bars(Kind::Policy)))
         .with(Series::bars("baseline", bars(Kind::Baseline)).grey());
+    let n_graphs = match answer.graphs.len() {
+        1 => "1 graph".to_owned(),
+        n => format!("{n} graphs"),
+    };
     let title = format!(
-        "{}: mean distance from the {reference}, {} graphs, policy {}",
-        answer.problem,
-        answer.graphs.len(),
-        answer.policy
+        "{}: mean distance from the {reference}, {n_graphs}, policy {}",
+        answer.problem, answer.policy
     );
     let description = format!("A bar for each row: its mean distance from the {reference}.");
     Figure::new(title, description).panel(panel).svg()

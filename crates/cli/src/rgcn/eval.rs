@@ -18,7 +18,7 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn eval triples.int.csv.gz --train training.int.csv --test testing.int.csv --model my-run
+  shardgraph rgcn eval triples.csv --train known.csv --test asked.csv --model my-run
   shardgraph rgcn eval FB15k-237.tar.gz --model links";
 
 /// Measure how well a trained R-GCN classifies labelled nodes, or how high it ranks links

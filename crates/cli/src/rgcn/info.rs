@@ -13,7 +13,7 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Example:
-  shardgraph rgcn info triples.int.csv.gz --train training.int.csv --test testing.int.csv";
+  shardgraph rgcn info triples.csv --train known.csv --test asked.csv";
 
 /// Print what a relational graph and its labels hold, and what reading dropped
 #[derive(Debug, Args)]

@@ -22,11 +22,11 @@ const MAX_BYTES: u64 = 1 << 30;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --node 17 --node 4242
-  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --all-nodes --out classes.csv
-  shardgraph rgcn predict larger.tsv --features rows.npy --model my-run-with-features --all-nodes --out classes.csv
-  shardgraph rgcn predict FB15k-237.tar.gz --model my-links --vectors nodes.npz --relation-vectors relations.npz
-  shardgraph rgcn predict FB15k-237.tar.gz --model my-links --subject /m/027rn --relation /location/country/form_of_government";
+  shardgraph rgcn predict triples.csv --train known.csv --model my-run --node 17 --node 4242
+  shardgraph rgcn predict triples.csv --train known.csv --model my-run --all-nodes --out classes.csv
+  shardgraph rgcn predict larger.tsv --features rows.npy --model my-run --all-nodes --out classes.csv
+  shardgraph rgcn predict FB15k-237.tar.gz --model my-links --vectors nodes.npz
+  shardgraph rgcn predict family.tsv --model my-links --subject anna --relation parent_of --top 3";
 
 /// Print the classes of nodes, or the likeliest ends of links, by a trained R-GCN
 #[derive(Debug, Args)]

@@ -26,15 +26,16 @@ use crate::{duration, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --node-column person --class-column label_affiliation --repeats 10
-  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run --ranks 2
-  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run --resume --epochs 80
+  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --repeats 10
+  shardgraph rgcn train triples.csv --train known.csv --test asked.csv --run my-run --ranks 2
+  shardgraph rgcn train triples.csv --train known.csv --test asked.csv --run my-run --resume
   shardgraph rgcn train FB15k-237.tar.gz --task links --ranks 2 --run links
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 
-The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for TensorBoard, and checkpoints, for
-`rgcn eval`, `rgcn predict` and --resume. Ranks share the nodes and messages; with exact sums their number changes no bit. Under
-mpirun, srun or torchrun each process is a rank, and the first alone prints and writes.";
+The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for
+TensorBoard, and checkpoints, for `rgcn eval`, `rgcn predict` and --resume. Ranks share the nodes
+and messages; with exact sums their number changes no bit. Under mpirun, srun or torchrun each
+process is a rank, and the first alone prints and writes.";
 
 /// Train an R-GCN that classifies nodes, or with --task links one that predicts links
 #[derive(Debug, Args)]

@@ -193,10 +193,13 @@ fn of_file(path: &Path, labels: &Labels) -> anyhow::Result<Vec<u32>> {
         if line.is_empty() || line.starts_with(['#', '%']) {
             continue;
         }
-        let mut cells = line.split([' ', '\t', ',']).filter(|cell| !cell.is_empty());
-        let (Some(label), Some(weight), None) = (cells.next(), cells.next(), cells.next()) else {
+        // The weight is the last field, so that names may have blanks.
+        let Some((label, weight)) = line.rsplit_once([' ', '\t', ',']) else {
             return Err(wrong("expected a node and its weight".to_owned()).into());
         };
+        let label = label.trim_end_matches([' ', '\t', ',']);
+        let quoted = label.strip_prefix('"');
+        let label = quoted.and_then(|label| label.strip_suffix('"')).unwrap_or(label);
         let Some(node) = labels.find(label) else {
             if number == 1 && weight.parse::<f64>().is_err() {
                 continue; // a header
@@ -257,6 +260,20 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn nodes_with_weights_may_have_blanks_in_their_names() {
+        let text = "Anna Lee,Bob Ray\n\"Lee, Bo\",Bob Ray\n";
+        let options = shardgraph_graph::ReadOptions::default();
+        let import = shardgraph_graph::read_bytes("g.csv", text.as_bytes(), &options).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.csv");
+        let text = "name,weight\nBob Ray , 3\nAnna Lee\t1\n\"Lee, Bo\",2\n";
+        std::fs::write(&path, text).unwrap();
+        let weights = of_file(&path, &import.labels).unwrap();
+        let of = |name: &str| weights[import.labels.find(name).unwrap() as usize];
+        assert_eq!(["Anna Lee", "Bob Ray", "Lee, Bo"].map(of), [1, 3, 2]);
     }
 
     #[test]

@@ -69,12 +69,14 @@ fn op_span(problem: &Problem<'_>, simulation: &Simulation, step: usize, op: u32)
     let (graph, times) = (problem.graph(), simulation.spans[step]);
     let (name, kind) = (graph.op_name(op), graph.op_kind(op));
     let (start_ns, end_ns) = (times.start_ns, times.end_ns);
+    let title = format!("{name} {kind}");
+    let title = title.trim_end();
     Span {
         start_ns,
         end_ns,
         name: name.to_owned(),
         kind: kind.to_owned(),
-        tooltip: format!("{name} {kind}: {start_ns} to {end_ns} ns"),
+        tooltip: format!("{title}: {start_ns} to {end_ns} ns"),
         is_critical: false,
     }
 }

@@ -1,10 +1,10 @@
-//! Detection of a file's format: the caller's word, else the extension, else the first lines.
+//! Detection of a file's format: that of the options, else the extension, else the first lines.
 
 use super::{
     fields::{Field, Fields, finite, whole},
     lines::{Line, Lines},
 };
-use crate::{Error, Format, FormatSource};
+use crate::{Error, ErrorKind, Format, FormatSource};
 use shardgraph_storage::Source;
 use std::path::Path;
 
@@ -29,12 +29,16 @@ fn from_content(source: &Source<'_>) -> Result<Format, Error> {
         let first = line.fields().next().map_or(&b""[..], |field| field.bytes);
         match first {
             tag if is_banner(tag) => return Ok(Format::MatrixMarket),
+            tag if tag.starts_with(b"<") => return Ok(Format::GraphMl),
             b"p" => return Ok(problem(line.fields())),
             b"c" => saw_comment = true,
             tag if tag.starts_with(b"%") => {}
             _ if saw_comment && line.first() == Some(b'c') => {}
             _ if is_ml4co(line) => return Ok(Format::Ml4co),
-            _ => break,
+            _ => match unread_form(line) {
+                None => break,
+                Some(form) => return Err(unread(line, form)),
+            },
         }
     }
     by_header(source)
@@ -51,6 +55,27 @@ fn problem(mut fields: Fields<'_>) -> Format {
         Some(b"td" | b"vc" | b"cep" | b"tww" | b"ds" | b"sp") => Format::Pace,
         _ => Format::EdgeList,
     }
+}
+
+/// The name of a form of graphs that is not read, but would pass for an edge list of names.
+fn unread_form(line: Line<'_>) -> Option<&'static str> {
+    let text = line.bytes.trim_ascii();
+    let first = text.split(|byte| b" \t{[".contains(byte)).next();
+    match (first?, text.last()?) {
+        (b"graph" | b"digraph" | b"strict", b'{') => Some("DOT"),
+        (b"graph", b'[') | (b"Creator", b'"') => Some("GML"),
+        (b"graph", _) if text == b"graph" => Some("GML"),
+        (b"", _) if matches!(text[0], b'{' | b'[') => Some("JSON"),
+        _ => None,
+    }
+}
+
+#[cold]
+fn unread(line: Line<'_>, form: &str) -> Error {
+    let message = format!(
+        "{form} is not read: write the graph as GraphML or as an edge list, such as by networkx.write_graphml"
+    );
+    line.error(ErrorKind::Syntax, 1, message)
 }
 
 /// A whole graph on a line: pairs of ids, then `label` and numbers.

@@ -1,6 +1,6 @@
 //! Edge lists: one edge per line as two ids, optionally more columns, separated by blanks or one comma.
 //!
-//! Lines that begin with `#` or `%` are comments. Ids are plain integers (digits, no leading zeros, below 2^64) or text;
+//! Names with blanks stand between commas or tabs, or in quotes ([`super::names`]). Lines that begin with `#` or `%` are comments. Ids are plain integers (digits, no leading zeros, below 2^64) or text;
 //! one text id makes all ids of the file text, so that labels are written back as they came. A first pass finds out and
 //! collects the integer ids, which become dense in ascending order; text ids become dense in order of first sight.
 //! A first line that names two columns (`src,dst,weight`) is a header and no edge.
@@ -10,13 +10,14 @@ use super::{
     fields::{self, Field, is_blank},
     ids::{IdMap, IdSet},
     lines::{Line, Lines},
+    names::{Separator, named_ids},
     tally::Tally,
 };
 use crate::{Error, ErrorKind, ImportReport, Labels, MAX_NODES, NamedEdgeSink, labels::Interner};
 use shardgraph_storage::Source;
 
 /// The longest text id, in bytes.
-const MAX_LABEL: usize = 4096;
+pub(super) const MAX_LABEL: usize = 4096;
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
     let scan = scan_ids(source, tally.options)?;
@@ -285,15 +286,15 @@ fn read_names(
     Ok(())
 }
 
-/// A text id as it may be kept: UTF-8 without control characters or quotes.
+/// A text id as it may be kept: UTF-8 without control characters or quotes inside.
 fn label<'l>(line: Line<'_>, field: Field<'l>) -> Result<&'l str, Error> {
     let bytes = field.bytes;
     let checked = if bytes.len() > MAX_LABEL {
         Err("at most 4096 bytes")
     } else if bytes.iter().any(u8::is_ascii_control) {
         Err("no control characters")
-    } else if bytes.starts_with(b"\"") {
-        Err("no quotes")
+    } else if bytes.contains(&b'"') {
+        Err("no quotes inside")
     } else {
         std::str::from_utf8(bytes).map_err(|_| "valid UTF-8")
     };
@@ -305,23 +306,19 @@ fn label<'l>(line: Line<'_>, field: Field<'l>) -> Result<&'l str, Error> {
 
 /// The weight, where the third column is one; otherwise further columns are counted and left alone.
 fn third_column(line: Line<'_>, at: usize, tally: &mut Tally<'_>) -> Result<f32, Error> {
-    let wants_weight = tally.options.weights == WeightPolicy::ThirdColumn;
+    let is_more = |at: usize| u64::from(skip_blanks(line.bytes, at) < line.bytes.len());
+    if tally.options.weights != WeightPolicy::ThirdColumn {
+        tally.report.extra_column_lines += is_more(at);
+        return Ok(1.0);
+    }
     let expected = format_args!("a finite number of at most 3.4e38 as weight in the third column");
     let (field, rest) = next_field(line, at)?;
-    match field {
-        None if wants_weight => Err(line.expected(line.bytes.len() as u64 + 1, expected, None)),
-        None => Ok(1.0),
-        Some(field) if wants_weight => {
-            let is_more = next_field(line, rest)?.0.is_some();
-            tally.report.extra_column_lines += u64::from(is_more);
-            fields::finite(field.bytes)
-                .ok_or_else(|| line.expected(field.column, expected, Some(field.bytes)))
-        }
-        Some(_) => {
-            tally.report.extra_column_lines += 1;
-            Ok(1.0)
-        }
-    }
+    let Some(field) = field else {
+        return Err(line.expected(line.bytes.len() as u64 + 1, expected, None));
+    };
+    tally.report.extra_column_lines += is_more(rest);
+    fields::finite(field.bytes)
+        .ok_or_else(|| line.expected(field.column, expected, Some(field.bytes)))
 }
 
 /// The two ids of an edge and where its third field would begin; `None` where the line is no edge.
@@ -338,18 +335,31 @@ fn edge<'l>(
 
 /// The first two fields of a line and where its third would begin; `None` for blank lines and comments.
 fn two_ids(line: Line<'_>) -> Result<Option<(Field<'_>, Field<'_>, usize)>, Error> {
-    let (first, at) = next_field(line, 0)?;
-    let Some(u) = first else { return Ok(None) };
-    if u.bytes[0] == b'#' || u.bytes[0] == b'%' {
+    if matches!(line.first(), None | Some(b'#' | b'%')) {
         return Ok(None);
     }
-    match next_field(line, at)? {
-        (Some(v), rest) => Ok(Some((u, v, rest))),
-        (None, _) => {
-            let expected = format_args!("a second node id");
-            Err(line.expected(line.bytes.len() as u64 + 1, expected, None))
-        }
+    let numbers = plain_ids(line);
+    let is_number = |field: Field<'_>| field.bytes.iter().all(u8::is_ascii_digit);
+    match numbers {
+        Ok((u, v, _)) if is_number(u) && is_number(v) => numbers.map(Some),
+        _ => match Separator::of(line) {
+            Separator::Blank => numbers.map(Some),
+            separator => named_ids(line, separator).map(Some),
+        },
     }
+}
+
+/// Two ids without blanks, with blanks or one comma between.
+fn plain_ids(line: Line<'_>) -> Result<(Field<'_>, Field<'_>, usize), Error> {
+    let second = |line: Line<'_>| {
+        let expected = format_args!("a second node id");
+        line.expected(line.bytes.len() as u64 + 1, expected, None)
+    };
+    let (u, at) = next_field(line, 0)?;
+    let (v, rest) = next_field(line, at)?;
+    u.zip(v)
+        .map(|(u, v)| (u, v, rest))
+        .ok_or_else(|| second(line))
 }
 
 /// The field at or after byte `at` and where the next would begin: past blanks, and one comma.

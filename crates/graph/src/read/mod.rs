@@ -4,12 +4,14 @@ mod detect;
 mod dimacs;
 pub(crate) mod edge_list;
 mod fields;
+mod graphml;
 mod gset;
 mod ids;
 mod lines;
 mod matrix_market;
 mod metis;
 mod ml4co;
+mod names;
 mod pace;
 mod tally;
 
@@ -268,5 +270,6 @@ fn stream_source(
         Format::Pace => pace::read(source, tally),
         Format::Gset => gset::read(source, tally),
         Format::Ml4co => ml4co::read(source, tally),
+        Format::GraphMl => graphml::read(source, tally),
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn write(
         Format::Metis => metis(out, graph),
         Format::Gset => gset(out, graph),
         Format::Ml4co => ml4co(out, graph),
+        Format::GraphMl => graphml(out, graph, labels),
     }
 }
 
@@ -60,6 +61,32 @@ fn looks_like_header(graph: &Graph, labels: &Labels) -> bool {
         || is_text(u) && is_text(v) && graph.n_edges() > 1 && is_alone()
 }
 
+/// An error for a label with a quote, which no line of an edge list can hold.
+pub(super) fn check_names(labels: Option<&Labels>) -> Result<(), Error> {
+    let names = labels.iter().flat_map(|labels| {
+        let names = (0..labels.n_nodes()).map_while(|v| labels.text_of(v));
+        names.filter(|name| name.contains(&b'"'))
+    });
+    match names.map(String::from_utf8_lossy).next() {
+        None => Ok(()),
+        Some(name) => Err(unsupported(format!(
+            "an edge list cannot hold the label `{name}`, which has a quote: take .graphml"
+        ))),
+    }
+}
+
+/// The label of `v`, in quotes where a reader would cut it or take the line for a comment.
+fn write_name(out: &mut dyn Write, labels: &Labels, v: u32) -> io::Result<()> {
+    let cuts = |text: &[u8]| text.iter().any(|b| b" ,".contains(b)) || b"#%".contains(&text[0]);
+    let quote: &[u8] = match labels.text_of(v).is_some_and(cuts) {
+        true => b"\"",
+        false => b"",
+    };
+    out.write_all(quote)?;
+    labels.write_label(v, out)?;
+    out.write_all(quote)
+}
+
 fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io::Result<()> {
     writeln!(out, "# Undirected graph: each edge once")?;
     writeln!(
@@ -73,21 +100,56 @@ fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io:
     let n_last = usize::from(looks_like_header(graph, labels));
     let first_last = graph.weighted_edges().take(n_last);
     for (u, v, weight) in graph.weighted_edges().skip(n_last).chain(first_last) {
-        // A line that begins with such a name would be read as a comment.
-        let (first, second) = if labels.starts_comment(u) {
-            (v, u)
-        } else {
-            (u, v)
-        };
-        labels.write_label(first, out)?;
+        write_name(out, labels, u)?;
         out.write_all(b"\t")?;
-        labels.write_label(second, out)?;
+        write_name(out, labels, v)?;
         match graph.weights() {
             Some(_) => writeln!(out, "\t{weight}")?,
             None => out.write_all(b"\n")?,
         }
     }
     Ok(())
+}
+
+/// Ids are the labels, as NetworkX writes them; numbers from 0 where there are none.
+fn graphml(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io::Result<()> {
+    let numbers = Labels::offset(0, graph.n_nodes());
+    let labels = labels.unwrap_or(&numbers);
+    let id = |v: u32| escaped(&labels.get(v));
+    let is_weighted = graph.weights().is_some();
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(out, "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">")?;
+    if is_weighted {
+        let key = "<key id=\"weight\" for=\"edge\" attr.name=\"weight\" attr.type=\"double\"/>";
+        writeln!(out, "{key}")?;
+    }
+    writeln!(out, "<graph edgedefault=\"undirected\">")?;
+    for v in 0..graph.n_nodes() {
+        writeln!(out, "<node id=\"{}\"/>", id(v))?;
+    }
+    for (u, v, weight) in graph.weighted_edges() {
+        write!(out, "<edge source=\"{}\" target=\"{}\"", id(u), id(v))?;
+        match is_weighted {
+            true => writeln!(out, "><data key=\"weight\">{weight}</data></edge>")?,
+            false => writeln!(out, "/>")?,
+        }
+    }
+    writeln!(out, "</graph>\n</graphml>")
+}
+
+/// A label as the value of an attribute.
+fn escaped(label: &str) -> String {
+    let mut text = String::with_capacity(label.len());
+    for character in label.chars() {
+        match character {
+            '&' => text.push_str("&amp;"),
+            '<' => text.push_str("&lt;"),
+            '>' => text.push_str("&gt;"),
+            '"' => text.push_str("&quot;"),
+            other => text.push(other),
+        }
+    }
+    text
 }
 
 fn numbered(out: &mut dyn Write, graph: &Graph, problem: &str, kind: &str) -> io::Result<()> {

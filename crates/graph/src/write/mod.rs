@@ -21,8 +21,8 @@ pub struct WriteOptions {
 
 /// Writes `graph` to `path` by [`write_atomic`].
 ///
-/// Nodes are written by their `labels` in an edge list (numbers from 0 when there are none), and as 1 to n in the other
-/// formats, which prescribe that. What the format cannot hold is left out and reported.
+/// Nodes are written by their `labels` in an edge list and in GraphML (numbers from 0 when there are none), and as 1
+/// to n in the other formats, which prescribe that. What the format cannot hold is left out and reported.
 ///
 /// ```
 /// use shardgraph_graph::{ReadOptions, WriteOptions, builtin, read_graph, write_graph};
@@ -37,7 +37,8 @@ pub struct WriteOptions {
 /// ```
 ///
 /// # Errors
-/// The system's, and [`ErrorKind::Unsupported`] for METIS when a weight is no positive whole number.
+/// The system's, and [`ErrorKind::Unsupported`] for METIS when a weight is no positive whole number, for an edge list when a
+/// label has a quote.
 pub fn write_graph(
     path: &Path,
     graph: &Graph,
@@ -51,10 +52,12 @@ pub fn write_graph(
     let compression = options
         .compression
         .unwrap_or_else(|| Compression::from_path(path));
-    if format == Format::Metis {
-        formats::check_metis_weights(graph)
-            .map_err(|e| e.or_at(&path.display().to_string(), 0, 0))?;
-    }
+    let checked = match format {
+        Format::Metis => formats::check_metis_weights(graph),
+        Format::EdgeList => formats::check_names(labels),
+        _ => Ok(()),
+    };
+    checked.map_err(|e| e.or_at(&path.display().to_string(), 0, 0))?;
     write_atomic(path, |out| {
         let out = BufWriter::with_capacity(1 << 16, out);
         pack(out, compression, |out| {
@@ -95,6 +98,7 @@ fn report(
     compression: Compression,
 ) -> WriteReport {
     let is_list = format == Format::EdgeList;
+    let holds_labels = is_list || format == Format::GraphMl;
     let n_isolated = (0..graph.n_nodes())
         .filter(|&v| graph.degree(v) == 0)
         .count() as u64;
@@ -105,7 +109,7 @@ fn report(
         isolated_nodes_left_out: if is_list { n_isolated } else { 0 },
         weights_left_out: graph.weights().is_some()
             && matches!(format, Format::Dimacs | Format::Pace | Format::Ml4co),
-        labels_left_out: !is_list && !is_numbered,
+        labels_left_out: !holds_labels && !is_numbered,
     }
 }
 

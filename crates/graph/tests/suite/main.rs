@@ -9,6 +9,7 @@
 mod bad_files;
 mod compression;
 mod generators;
+mod graphml;
 mod graphs;
 mod names;
 mod policies;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use shardgraph_graph::{
-    EdgeSink, Error, ErrorKind, NamedEdgeSink, Policy, ReadOptions, StreamedNames, read_bytes,
-    stream_named,
+    EdgeSink, Error, ErrorKind, Labels, NamedEdgeSink, Policy, ReadOptions, StreamedNames,
+    WriteOptions, read_bytes, read_graph, stream_named, write_graph,
 };
 
 /// Keeps what comes, by number or by name.
@@ -117,4 +117,66 @@ fn integer_ids_may_take_so_much() {
         ..ReadOptions::default()
     };
     assert!(streamed(&text, &options).is_err());
+}
+
+/// The pairs of names that these lines join.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let (_, kept) = streamed(text, &ReadOptions::default()).unwrap();
+    kept.named.into_iter().map(|(u, v, _)| (u, v)).collect()
+}
+
+fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(u, v): &(&str, &str)| ((*u).to_owned(), (*v).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
+#[test]
+fn names_with_blanks_stand_between_commas_or_tabs_or_in_quotes() {
+    let anna_bob = owned(&[("Anna Lee", "Bob Ray")]);
+    for line in [
+        "Anna Lee,Bob Ray",
+        "  Anna Lee , Bob Ray ,3,,x y",
+        "Anna Lee\tBob Ray",
+        "Anna Lee \t Bob Ray\t3",
+        "\"Anna Lee\",\"Bob Ray\"",
+        "\"Anna Lee\" \"Bob Ray\" 3",
+        "\"Anna Lee\"\tBob Ray",
+    ] {
+        assert_eq!(pairs(&format!("{line}\n")), anna_bob, "{line}");
+    }
+    let text = "\"Lee, Anna\",O'Neil\n\"#1\" b\n";
+    let expected = owned(&[("Lee, Anna", "O'Neil"), ("#1", "b")]);
+    assert_eq!(pairs(text), expected);
+    // The header of such a table, as R writes it.
+    assert_eq!(pairs("\"from\",\"to\"\n\"a b\",\"c\"\n"), owned(&[("a b", "c")]));
+}
+
+#[test]
+fn numbers_are_cut_at_blanks_commas_and_tabs_alike() {
+    for text in ["5 9,1\n9\t7 2\n", "\"5\",\"9\"\n\"9\",\"7\"\n", "5 9\t1\n9 7\t1\n"] {
+        let (_, kept) = streamed(text, &ReadOptions::default()).unwrap();
+        assert_eq!(kept.numbered, [(0, 2), (2, 1)], "{text}");
+    }
+}
+
+#[test]
+fn a_list_that_is_written_keeps_names_with_blanks_and_commas() {
+    let text = "\"Lee, Anna\",Bob Ray\nBob Ray,c\n\"#1\",\"%2\"\n";
+    let import = read_bytes("g.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("again.el");
+    let options = WriteOptions::default();
+    write_graph(&path, &import.graph, Some(&import.labels), options).unwrap();
+    let again = read_graph(&path, &ReadOptions::default()).unwrap();
+    assert_eq!(again.graph.n_edges(), 3);
+    let names = |labels: &Labels, (u, v): (u32, u32)| {
+        let mut names = [labels.get(u), labels.get(v)];
+        names.sort();
+        names
+    };
+    let mut first: Vec<_> = import.graph.edges().map(|edge| names(&import.labels, edge)).collect();
+    let mut second: Vec<_> = again.graph.edges().map(|edge| names(&again.labels, edge)).collect();
+    first.sort();
+    second.sort();
+    assert_eq!(first, second);
 }

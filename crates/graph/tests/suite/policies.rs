@@ -72,6 +72,7 @@ const FORMATS: [(&str, &str, Format); 34] = [
     ("a.txt", "0 label\n", Format::EdgeList),
     ("a.txt", "0 1 label x\n", Format::EdgeList),
     ("a.ml4co", "0 1 label 0 1\n", Format::Ml4co),
+    ("a.txt", "graph a\nb graph\n", Format::EdgeList),
 ];
 
 #[test]
@@ -111,7 +112,7 @@ fn names_of_formats() {
     assert!(
         error
             .to_string()
-            .contains("expected one of matrix-market, edge-list, dimacs, metis, pace, gset, ml4co"),
+            .contains("expected one of matrix-market, edge-list, dimacs, metis, pace, gset, ml4co, graphml"),
         "{error}"
     );
 }

@@ -7,7 +7,7 @@ use shardgraph_graph::{
     read_bytes, read_graph, write_graph,
 };
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "g.mtx",
     "g.el",
     "g.clq",
@@ -15,6 +15,8 @@ const NAMES: [&str; 18] = [
     "g.gr",
     "g.rud",
     "g.ml4co",
+    "g.graphml",
+    "g.graphml.gz",
     "g.mtx.gz",
     "g.el.gz",
     "g.clq.gz",
@@ -79,7 +81,8 @@ proptest! {
                 prop_assert_eq!(&read.graph, &without_isolated(&graph), "{}", name);
             } else {
                 prop_assert_eq!(&read.graph, &graph, "{}", name);
-                let first = u64::from(read.report.format != Format::Ml4co);
+                let counts_from_0 = [Format::Ml4co, Format::GraphMl].contains(&read.report.format);
+                let first = u64::from(!counts_from_0);
                 prop_assert_eq!(read.labels, Labels::offset(first, n));
             }
         }
@@ -88,7 +91,7 @@ proptest! {
     #[test]
     fn whole_weights((n, edges) in edge_lists()) {
         let graph = Graph::from_weighted_edges(n, &edges).unwrap();
-        for name in ["g.mtx", "g.metis", "g.metis.zst"] {
+        for name in ["g.mtx", "g.graphml", "g.metis", "g.metis.zst"] {
             prop_assert_eq!(&there_and_back(name, &graph, WeightPolicy::Declared).graph, &graph);
         }
         let cut = there_and_back("g.rud", &graph, WeightPolicy::Declared).graph;
@@ -107,9 +110,11 @@ proptest! {
         let weights = bits.iter().map(|&b| f32::from_bits(b)).filter(|w| w.is_finite());
         let edges: Vec<_> = (1..).zip(weights).map(|(v, w)| (0, v, w)).collect();
         let graph = Graph::from_weighted_edges(edges.len() as u32 + 1, &edges).unwrap();
-        let read = there_and_back("g.mtx", &graph, WeightPolicy::Declared).graph;
         let as_bits = |g: &Graph| g.weights().unwrap().iter().map(|w| w.to_bits()).collect::<Vec<_>>();
-        prop_assert_eq!(as_bits(&read), as_bits(&graph));
+        for name in ["g.mtx", "g.graphml"] {
+            let read = there_and_back(name, &graph, WeightPolicy::Declared).graph;
+            prop_assert_eq!(as_bits(&read), as_bits(&graph));
+        }
     }
 
     #[test]

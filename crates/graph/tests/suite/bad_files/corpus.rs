@@ -60,7 +60,12 @@ pub(crate) const EDGE_LIST: &[Case] = &[
     (b",1,2\n", EdgeList, 1, 1, "a field, found `,`"),
     (b"a b\nc \0\n", EdgeList, 2, 3, "a node id of no control characters, found `\\x00`"),
     (b"a b\nc \xff\xfe\n", EdgeList, 2, 3, "a node id of valid UTF-8, found `\\xff\\xfe`"),
-    (b"\"a\" \"b\"\n", EdgeList, 1, 1, "a node id of no quotes"),
+    (b"a \"b\n", EdgeList, 1, 5, "a quote that ends the node id, found the end of the line"),
+    (b"\"a\"x,b\n", EdgeList, 1, 4, "the end of a node id, found `x,b`"),
+    (b"a\"b c\n", EdgeList, 1, 1, "a node id of no quotes inside"),
+    (b"Anna Lee,\n", EdgeList, 1, 10, "a second node id, found the end of the line"),
+    (b"\"\",b\n", EdgeList, 1, 1, "a field, found `\\\"\\\"`"),
+    (b"Anna Lee,,Bob\n", EdgeList, 1, 10, "a field, found `,`"),
     (b"# c\nann,bob\n1,2\n2,3\n", EdgeList, 2, 1, "found `ann` while all other ids are integers"),
     (b"\xfe\xff\0#", EdgeList, 1, 1, "found UTF-16"),
 ];

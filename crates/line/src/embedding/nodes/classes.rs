@@ -30,9 +30,37 @@ pub struct Classes {
     of_nodes: Vec<(u32, Vec<u32>)>,
 }
 
+/// Names of the first column that make a first line a header, where no node is called so.
+const HEADERS: [&str; 5] = ["node", "node_id", "name", "label", "id"];
+
+/// The fields of a line: between commas or tabs if a node stands before the first of them.
+fn fields<'t>(line: &'t str, nodes: &BTreeMap<&str, u32>) -> Vec<&'t str> {
+    let plain = |field: &'t str| {
+        let field = field.trim();
+        let quoted = field.strip_prefix('"');
+        quoted.and_then(|field| field.strip_suffix('"')).unwrap_or(field)
+    };
+    let is_named = |fields: &Vec<&str>| fields.len() > 1 && nodes.contains_key(fields[0]);
+    let filled = |fields: Vec<&'t str>| -> Vec<&'t str> {
+        fields.into_iter().filter(|field| !field.is_empty()).collect()
+    };
+    for separator in [',', '\t'] {
+        let fields = filled(line.split(separator).map(plain).collect());
+        if is_named(&fields) {
+            return fields;
+        }
+    }
+    let is_gap = |c: char| c.is_whitespace() || c == ',';
+    filled(line.split(is_gap).map(plain).collect())
+}
+
 impl Classes {
-    /// Reads a file: on each line a node's label and its classes, separated by blanks or commas;
-    /// `#` begins a comment.
+    /// Reads a file: on each line a node's label and its classes, separated by commas, tabs or
+    /// blanks; `#` begins a comment, and a first line that begins with `node`, `name`, `label` or
+    /// `id` is a header.
+    ///
+    /// What stands before the first comma, or else the first tab, may have blanks inside if the
+    /// graph has a node of that name; so may the classes behind it. Quotes around a field go.
     ///
     /// A node that stands on several lines has the classes of all of them. Classes are numbered in
     /// order of first sight.
@@ -62,15 +90,18 @@ impl Classes {
         let mut of_nodes: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for (number, line) in (1..).zip(text.lines()) {
             let wrong = |what: String| Error::File(format!("{name}:{number}: {what}"));
-            let is_gap = |c: char| c.is_whitespace() || c == ',';
-            let mut fields = line.split(is_gap).filter(|field| !field.is_empty());
+            let fields = fields(line, &nodes);
+            let mut fields = fields.into_iter();
             let Some(node) = fields.next().filter(|node| !node.starts_with('#')) else {
                 continue;
             };
-            let unknown = || wrong(format!("expected a node of the graph, found `{node}`"));
-            let own = of_nodes
-                .entry(*nodes.get(node).ok_or_else(unknown)?)
-                .or_default();
+            let Some(&node_id) = nodes.get(node) else {
+                if number == 1 && HEADERS.contains(&node.to_ascii_lowercase().as_str()) {
+                    continue;
+                }
+                return Err(wrong(format!("expected a node of the graph, found `{node}`")));
+            };
+            let own = of_nodes.entry(node_id).or_default();
             let n_before = own.len();
             for class in fields {
                 own.insert(*numbers.entry(class).or_insert_with(|| {

@@ -78,6 +78,16 @@ fn communities_say_how_many_nodes_they_rest_on() {
 }
 
 #[test]
+fn names_and_classes_may_have_blanks() {
+    let labels = NodeLabels::new(["Anna Lee", "b", "c"]);
+    let text = "name,class\nAnna Lee,Computer Science\n\"b\"\tComputer Science\tArt\nc x,y\n";
+    let classes = Classes::parse("c.csv", text, &labels).unwrap();
+    assert_eq!(classes.names(), ["Computer Science", "Art", "x", "y"]);
+    let own = [(0, vec![0]), (1, vec![0, 1]), (2, vec![2, 3])];
+    assert_eq!(classes.of_nodes(), own);
+}
+
+#[test]
 fn bad_lines_are_named() {
     let labels = NodeLabels::new(["a", "b"]);
     for (text, reason) in [
