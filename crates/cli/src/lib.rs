@@ -212,12 +212,13 @@ fn with_wrapped_notes(command: clap::Command) -> clap::Command {
 /// A text with each paragraph in one line; lists, which have indented lines, stay as they are.
 fn joined_lines(text: &str) -> String {
     let paragraphs = text.split("\n\n");
-    let joined = paragraphs.map(
-        |paragraph| match paragraph.lines().any(|line| line.starts_with(' ')) {
-            true => paragraph.to_owned(),
-            false => paragraph.lines().collect::<Vec<_>>().join(" "),
-        },
-    );
+    let joined =
+        paragraphs.map(
+            |paragraph| match paragraph.lines().any(|line| line.starts_with(' ')) {
+                true => paragraph.to_owned(),
+                false => paragraph.lines().collect::<Vec<_>>().join(" "),
+            },
+        );
     joined.collect::<Vec<_>>().join("\n\n")
 }
 

@@ -199,7 +199,9 @@ fn of_file(path: &Path, labels: &Labels) -> anyhow::Result<Vec<u32>> {
         };
         let label = label.trim_end_matches([' ', '\t', ',']);
         let quoted = label.strip_prefix('"');
-        let label = quoted.and_then(|label| label.strip_suffix('"')).unwrap_or(label);
+        let label = quoted
+            .and_then(|label| label.strip_suffix('"'))
+            .unwrap_or(label);
         let Some(node) = labels.find(label) else {
             if number == 1 && weight.parse::<f64>().is_err() {
                 continue; // a header

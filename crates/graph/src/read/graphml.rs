@@ -106,9 +106,11 @@ struct Parser<'a> {
     weight_key: Option<String>,
     default_weight: Option<f32>,
     has_weights: bool,
-    /// Elements that are open, how many graphs began, and whether one is open.
+    /// Elements that are open.
     depth: u64,
+    /// Graphs that began.
     n_graphs: u64,
+    /// Whether the `key` of the weights is open, whose `default` counts.
     is_in_weight_key: bool,
     node: Option<u32>,
     edge: Option<OpenEdge>,
@@ -186,7 +188,10 @@ impl<'a> Parser<'a> {
                         self.text.push(character);
                         Ok(())
                     }
-                    _ => Err(self.syntax(format!("expected an entity of XML, found `&{};`", &**entity))),
+                    _ => Err(self.syntax(format!(
+                        "expected an entity of XML, found `&{};`",
+                        &**entity
+                    ))),
                 },
             },
             _ => Ok(()),
@@ -287,8 +292,7 @@ impl<'a> Parser<'a> {
         match self.tally.options.directed {
             Policy::Report => Ok(()),
             Policy::Refuse => {
-                let message =
-                    "expected an undirected graph, and directed input is to be refused";
+                let message = "expected an undirected graph, and directed input is to be refused";
                 Err(self.at().error(ErrorKind::Policy, 0, message))
             }
         }
@@ -341,7 +345,10 @@ impl<'a> Parser<'a> {
                 self.want(Wanted::Weight);
             }
         } else if let Some(node) = self.node {
-            let by = self.names.iter().position(|names| key.is_some() && names.key == key);
+            let by = self
+                .names
+                .iter()
+                .position(|names| key.is_some() && names.key == key);
             if let Some(by) = by {
                 self.want(Wanted::Name { node, by });
             }
@@ -374,7 +381,8 @@ impl<'a> Parser<'a> {
     fn weight(&self, text: &str) -> Result<f32, Error> {
         fields::finite(text.trim().as_bytes()).ok_or_else(|| {
             let found = fields::shortened(text.trim().as_bytes());
-            let message = format!("expected a finite number of at most 3.4e38 as weight, found {found}");
+            let message =
+                format!("expected a finite number of at most 3.4e38 as weight, found {found}");
             self.at().error(ErrorKind::OutOfRange, 0, message)
         })
     }
@@ -390,7 +398,9 @@ impl<'a> Parser<'a> {
         if let Some(node) = self.wanted_by_line.iter().position(|&line| line > 0) {
             self.line = self.wanted_by_line[node];
             let id = String::from_utf8_lossy(self.ids.get(node as u32)).into_owned();
-            return Err(self.syntax(format!("expected ends of edges that are nodes, found `{id}`")));
+            return Err(self.syntax(format!(
+                "expected ends of edges that are nodes, found `{id}`"
+            )));
         }
         self.tally.report.weights_ignored = self.has_weights && !self.tally.keeps_weights();
         let weighted = self.has_weights && self.tally.keeps_weights();

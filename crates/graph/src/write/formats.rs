@@ -118,7 +118,10 @@ fn graphml(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io::R
     let id = |v: u32| escaped(&labels.get(v));
     let is_weighted = graph.weights().is_some();
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    writeln!(out, "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">")?;
+    writeln!(
+        out,
+        "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">"
+    )?;
     if is_weighted {
         let key = "<key id=\"weight\" for=\"edge\" attr.name=\"weight\" attr.type=\"double\"/>";
         writeln!(out, "{key}")?;

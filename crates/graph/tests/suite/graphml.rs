@@ -13,7 +13,11 @@ fn read(text: &str) -> Import {
 fn edges(import: &Import) -> Vec<(String, String, f32)> {
     let edge = |(u, v, weight): (u32, u32, f32)| {
         let (u, v) = (import.labels.get(u), import.labels.get(v));
-        if u < v { (u, v, weight) } else { (v, u, weight) }
+        if u < v {
+            (u, v, weight)
+        } else {
+            (v, u, weight)
+        }
     };
     let mut edges: Vec<_> = import.graph.weighted_edges().map(edge).collect();
     edges.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
@@ -53,13 +57,22 @@ fn files_of_other_programs_are_read() {
     let import = read(NETWORKX);
     let expected = ("Anna Lee".to_owned(), "Bob & Co".to_owned(), 2.5);
     assert_eq!(edges(&import), [expected]);
-    assert_eq!((import.graph.n_nodes(), import.labels.find("alone")), (3, Some(2)));
+    assert_eq!(
+        (import.graph.n_nodes(), import.labels.find("alone")),
+        (3, Some(2))
+    );
 
     let import = read(IGRAPH);
-    assert_eq!(edges(&import), [("a\u{e9}".to_owned(), "b<c".to_owned(), 1.0)]);
+    assert_eq!(
+        edges(&import),
+        [("a\u{e9}".to_owned(), "b<c".to_owned(), 1.0)]
+    );
     let report = &import.report;
     assert!(report.directed_merged && import.graph.weights().is_none());
-    assert_eq!((report.duplicates_merged, report.self_loops_dropped), (1, 1));
+    assert_eq!(
+        (report.duplicates_merged, report.self_loops_dropped),
+        (1, 1)
+    );
     // Content says so where the name does not.
     let by_content = read_bytes("g.xml", IGRAPH.as_bytes(), &ReadOptions::default()).unwrap();
     assert_eq!(by_content.report.format, Format::GraphMl);
@@ -123,7 +136,10 @@ fn a_name_with_a_quote_is_not_written_to_an_edge_list() {
     let options = WriteOptions::default();
     let error = write_graph(&path, &import.graph, Some(&import.labels), options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("a\"b") && !path.exists(), "{error}");
+    assert!(
+        error.to_string().contains("a\"b") && !path.exists(),
+        "{error}"
+    );
 }
 
 #[test]
@@ -133,24 +149,47 @@ fn what_is_no_graph_is_refused_with_its_line() {
     for (text, line, expected) in [
         (String::new(), 1, "expected a `<graph>`, found the end"),
         ("<graphml></graphml>".into(), 1, "expected a `<graph>`"),
-        ("<svg>\n</svg>".into(), 1, "expected `<graphml>`, found `<svg>`"),
+        (
+            "<svg>\n</svg>".into(),
+            1,
+            "expected `<graphml>`, found `<svg>`",
+        ),
         ("<graphml>\n<graph>\n<node".into(), 3, "well-formed XML"),
         ("<graphml>\n<graph>\n".into(), 3, "expected `</graphml>`"),
-        ("<graphml>\n<graph>\n</graphml>".into(), 3, "well-formed XML"),
+        (
+            "<graphml>\n<graph>\n</graphml>".into(),
+            3,
+            "well-formed XML",
+        ),
         (graph("<node/>"), 3, "an attribute `id` of `<node>`"),
         (graph("<node id=''/>"), 3, "an id of 1 to 4096 bytes"),
-        (graph("<node id='a'/><node id='a'/>"), 3, "another of id `a`"),
-        (graph("<node id='a'><graph>\n</graph></node>"), 3, "another `<graph>`"),
+        (
+            graph("<node id='a'/><node id='a'/>"),
+            3,
+            "another of id `a`",
+        ),
+        (
+            graph("<node id='a'><graph>\n</graph></node>"),
+            3,
+            "another `<graph>`",
+        ),
         (graph("<node id='&lol;'/>"), 3, "expected attributes"),
         (graph("<edge source='a'/>"), 3, "an attribute `target`"),
-        (graph("<node id='a'/>\n<edge source='a' target='z'/>"), 4, "found `z`"),
+        (
+            graph("<node id='a'/>\n<edge source='a' target='z'/>"),
+            4,
+            "found `z`",
+        ),
         (graph("<hyperedge/>"), 3, "found `<hyperedge>`"),
         (format!("{}<graph/>", graph("")), 6, "another `<graph>`"),
     ] {
         let error = read_bytes("g.graphml", text.as_bytes(), &ReadOptions::default()).unwrap_err();
         let error = error.to_string();
         let place = format!("g.graphml:{line}: ");
-        assert!(error.starts_with(&place) && error.contains(expected), "{text}\n{error}");
+        assert!(
+            error.starts_with(&place) && error.contains(expected),
+            "{text}\n{error}"
+        );
     }
     for weight in ["nan", "", "1e99", "x"] {
         let edge = format!("<edge source='a' target='b'><data key='w'>{weight}</data></edge>");
@@ -158,7 +197,12 @@ fn what_is_no_graph_is_refused_with_its_line() {
             "<graphml><key id='w' for='edge' attr.name='weight'/><graph>\n{two}{edge}</graph></graphml>"
         );
         let error = read_bytes("g.graphml", text.as_bytes(), &ReadOptions::default()).unwrap_err();
-        assert!(error.to_string().starts_with("g.graphml:3: expected a finite"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("g.graphml:3: expected a finite"),
+            "{error}"
+        );
     }
     let options = ReadOptions {
         directed: Policy::Refuse,
@@ -182,6 +226,9 @@ fn other_forms_are_named_and_refused() {
     ] {
         let error = read_bytes("g.txt", text.as_bytes(), &ReadOptions::default()).unwrap_err();
         let error = error.to_string();
-        assert!(error.starts_with(&format!("g.txt:1:1: {form} is not read")), "{error}");
+        assert!(
+            error.starts_with(&format!("g.txt:1:1: {form} is not read")),
+            "{error}"
+        );
     }
 }

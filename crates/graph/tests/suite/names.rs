@@ -148,12 +148,19 @@ fn names_with_blanks_stand_between_commas_or_tabs_or_in_quotes() {
     let expected = owned(&[("Lee, Anna", "O'Neil"), ("#1", "b")]);
     assert_eq!(pairs(text), expected);
     // The header of such a table, as R writes it.
-    assert_eq!(pairs("\"from\",\"to\"\n\"a b\",\"c\"\n"), owned(&[("a b", "c")]));
+    assert_eq!(
+        pairs("\"from\",\"to\"\n\"a b\",\"c\"\n"),
+        owned(&[("a b", "c")])
+    );
 }
 
 #[test]
 fn numbers_are_cut_at_blanks_commas_and_tabs_alike() {
-    for text in ["5 9,1\n9\t7 2\n", "\"5\",\"9\"\n\"9\",\"7\"\n", "5 9\t1\n9 7\t1\n"] {
+    for text in [
+        "5 9,1\n9\t7 2\n",
+        "\"5\",\"9\"\n\"9\",\"7\"\n",
+        "5 9\t1\n9 7\t1\n",
+    ] {
         let (_, kept) = streamed(text, &ReadOptions::default()).unwrap();
         assert_eq!(kept.numbered, [(0, 2), (2, 1)], "{text}");
     }
@@ -174,8 +181,16 @@ fn a_list_that_is_written_keeps_names_with_blanks_and_commas() {
         names.sort();
         names
     };
-    let mut first: Vec<_> = import.graph.edges().map(|edge| names(&import.labels, edge)).collect();
-    let mut second: Vec<_> = again.graph.edges().map(|edge| names(&again.labels, edge)).collect();
+    let mut first: Vec<_> = import
+        .graph
+        .edges()
+        .map(|edge| names(&import.labels, edge))
+        .collect();
+    let mut second: Vec<_> = again
+        .graph
+        .edges()
+        .map(|edge| names(&again.labels, edge))
+        .collect();
     first.sort();
     second.sort();
     assert_eq!(first, second);

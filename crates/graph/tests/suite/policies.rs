@@ -110,9 +110,9 @@ fn names_of_formats() {
     assert_eq!("snap".parse::<Format>().unwrap(), Format::EdgeList);
     let error = "gml".parse::<Format>().unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("expected one of matrix-market, edge-list, dimacs, metis, pace, gset, ml4co, graphml"),
+        error.to_string().contains(
+            "expected one of matrix-market, edge-list, dimacs, metis, pace, gset, ml4co, graphml"
+        ),
         "{error}"
     );
 }

@@ -38,11 +38,16 @@ fn fields<'t>(line: &'t str, nodes: &BTreeMap<&str, u32>) -> Vec<&'t str> {
     let plain = |field: &'t str| {
         let field = field.trim();
         let quoted = field.strip_prefix('"');
-        quoted.and_then(|field| field.strip_suffix('"')).unwrap_or(field)
+        quoted
+            .and_then(|field| field.strip_suffix('"'))
+            .unwrap_or(field)
     };
     let is_named = |fields: &Vec<&str>| fields.len() > 1 && nodes.contains_key(fields[0]);
     let filled = |fields: Vec<&'t str>| -> Vec<&'t str> {
-        fields.into_iter().filter(|field| !field.is_empty()).collect()
+        fields
+            .into_iter()
+            .filter(|field| !field.is_empty())
+            .collect()
     };
     for separator in [',', '\t'] {
         let fields = filled(line.split(separator).map(plain).collect());
@@ -99,7 +104,9 @@ impl Classes {
                 if number == 1 && HEADERS.contains(&node.to_ascii_lowercase().as_str()) {
                     continue;
                 }
-                return Err(wrong(format!("expected a node of the graph, found `{node}`")));
+                return Err(wrong(format!(
+                    "expected a node of the graph, found `{node}`"
+                )));
             };
             let own = of_nodes.entry(node_id).or_default();
             let n_before = own.len();
