@@ -326,10 +326,10 @@ pub(crate) type Feeding = Result<InputSummary, shardgraph_graph::Error>;
 /// Refuses formats that list each edge without a direction.
 fn check_directions(path: &Path, format: Format) -> Result<(), shardgraph_graph::Error> {
     match format {
-        Format::EdgeList | Format::MatrixMarket => Ok(()),
+        Format::EdgeList | Format::MatrixMarket | Format::GraphMl => Ok(()),
         other => {
             let message = format!(
-                "{}: directed is for edge lists and matrices; {other} has no directions",
+                "{}: directed is for edge lists, matrices and GraphML; {other} has no directions",
                 path.display()
             );
             let kind = shardgraph_graph::ErrorKind::Policy;

@@ -58,11 +58,7 @@ impl Format {
     /// Format by extension, after `.gz` or `.zst` is taken off; `None` for `.txt` and anything unknown.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Format> {
-        let inner = match Compression::from_path(path) {
-            Compression::None => path.as_os_str(),
-            _ => path.file_stem()?,
-        };
-        match extension(Path::new(inner))?.as_str() {
+        match inner_extension(path)?.as_str() {
             "mtx" | "mm" => Some(Format::MatrixMarket),
             "snap" | "edges" | "edgelist" | "edge-list" | "el" | "csv" | "tsv" => {
                 Some(Format::EdgeList)
@@ -112,8 +108,14 @@ impl FromStr for Format {
     }
 }
 
-fn extension(path: &Path) -> Option<String> {
-    path.extension()
+/// The extension in small letters, after `.gz` or `.zst` is taken off.
+pub(crate) fn inner_extension(path: &Path) -> Option<String> {
+    let inner = match Compression::from_path(path) {
+        Compression::None => path.as_os_str(),
+        _ => path.file_stem()?,
+    };
+    Path::new(inner)
+        .extension()
         .and_then(OsStr::to_str)
         .map(str::to_ascii_lowercase)
 }

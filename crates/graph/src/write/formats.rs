@@ -10,10 +10,11 @@ pub(super) fn write(
     graph: &Graph,
     labels: Option<&Labels>,
     format: Format,
+    is_csv: bool,
 ) -> io::Result<()> {
     match format {
         Format::MatrixMarket => matrix_market(out, graph),
-        Format::EdgeList => edge_list(out, graph, labels),
+        Format::EdgeList => edge_list(out, graph, labels, is_csv),
         Format::Dimacs => numbered(out, graph, "p edge", "e "),
         Format::Pace => numbered(out, graph, "p td", ""),
         Format::Metis => metis(out, graph),
@@ -87,24 +88,32 @@ fn write_name(out: &mut dyn Write, labels: &Labels, v: u32) -> io::Result<()> {
     out.write_all(quote)
 }
 
-fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io::Result<()> {
-    writeln!(out, "# Undirected graph: each edge once")?;
-    writeln!(
-        out,
-        "# Nodes: {} Edges: {}",
-        graph.n_nodes(),
-        graph.n_edges()
-    )?;
+/// Commas and the names of the columns in a `.csv` file; tabs and a comment in others, as SNAP has them.
+fn edge_list(
+    out: &mut dyn Write,
+    graph: &Graph,
+    labels: Option<&Labels>,
+    is_csv: bool,
+) -> io::Result<()> {
+    let separator = if is_csv { "," } else { "\t" };
+    if is_csv {
+        let weight = graph.weights().map_or("", |_| ",weight");
+        writeln!(out, "source,target{weight}")?;
+    } else {
+        let (n, m) = (graph.n_nodes(), graph.n_edges());
+        writeln!(out, "# Undirected graph: each edge once")?;
+        writeln!(out, "# Nodes: {n} Edges: {m}")?;
+    }
     let numbers = Labels::offset(0, graph.n_nodes());
     let labels = labels.unwrap_or(&numbers);
     let n_last = usize::from(looks_like_header(graph, labels));
     let first_last = graph.weighted_edges().take(n_last);
     for (u, v, weight) in graph.weighted_edges().skip(n_last).chain(first_last) {
         write_name(out, labels, u)?;
-        out.write_all(b"\t")?;
+        out.write_all(separator.as_bytes())?;
         write_name(out, labels, v)?;
         match graph.weights() {
-            Some(_) => writeln!(out, "\t{weight}")?,
+            Some(_) => writeln!(out, "{separator}{weight}")?,
             None => out.write_all(b"\n")?,
         }
     }

@@ -22,7 +22,7 @@ pub struct WriteOptions {
 /// Writes `graph` to `path` by [`write_atomic`].
 ///
 /// Nodes are written by their `labels` in an edge list and in GraphML (numbers from 0 when there are none), and as 1
-/// to n in the other formats, which prescribe that. What the format cannot hold is left out and reported.
+/// to n in the other formats, which prescribe that. A `.csv` file has commas and a header `source,target`. What the format cannot hold is left out and reported.
 ///
 /// ```
 /// use shardgraph_graph::{ReadOptions, WriteOptions, builtin, read_graph, write_graph};
@@ -58,10 +58,11 @@ pub fn write_graph(
         _ => Ok(()),
     };
     checked.map_err(|e| e.or_at(&path.display().to_string(), 0, 0))?;
+    let is_csv = crate::format::inner_extension(path).is_some_and(|extension| extension == "csv");
     write_atomic(path, |out| {
         let out = BufWriter::with_capacity(1 << 16, out);
         pack(out, compression, |out| {
-            formats::write(out, graph, labels, format)
+            formats::write(out, graph, labels, format, is_csv)
         })
     })
     .map_err(|e| Error::io("write", path, e))?;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use shardgraph_graph::{
     EdgeSink, Error, ErrorKind, Labels, NamedEdgeSink, Policy, ReadOptions, StreamedNames,
-    WriteOptions, read_bytes, read_graph, stream_named, write_graph,
+    WeightPolicy, WriteOptions, read_bytes, read_graph, stream_named, write_graph,
 };
 
 /// Keeps what comes, by number or by name.
@@ -164,6 +164,23 @@ fn numbers_are_cut_at_blanks_commas_and_tabs_alike() {
         let (_, kept) = streamed(text, &ReadOptions::default()).unwrap();
         assert_eq!(kept.numbered, [(0, 2), (2, 1)], "{text}");
     }
+}
+
+#[test]
+fn a_csv_file_has_commas_and_a_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "\"Lee, Anna\",Bob Ray,2.5\nBob Ray,c,1\n";
+    let options = ReadOptions {
+        weights: WeightPolicy::ThirdColumn,
+        ..ReadOptions::default()
+    };
+    let import = read_bytes("g.csv", text.as_bytes(), &options).unwrap();
+    let path = folder.path().join("again.csv");
+    let (labels, plain) = (Some(&import.labels), WriteOptions::default());
+    write_graph(&path, &import.graph, labels, plain).unwrap();
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(written, format!("source,target,weight\n{text}"));
+    assert_eq!(read_graph(&path, &options).unwrap().graph, import.graph);
 }
 
 #[test]
