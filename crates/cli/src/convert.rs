@@ -14,8 +14,8 @@ use crate::report::ReportArgs;
 use crate::world;
 
 const EXAMPLE: &str = "\
-Edge lists keep node labels; edge lists, Matrix Market and METIS keep edge weights. What is lost
-is said.
+Edge lists and GraphML keep node labels; they, Matrix Market and METIS keep edge weights. The
+command prints what the format of OUT cannot hold.
 
 Examples:
   shardgraph convert wiki-Vote.txt.gz wiki-Vote.gr.zst
