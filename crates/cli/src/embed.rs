@@ -25,7 +25,7 @@ Examples:
   shardgraph embed picture --model karate.npy --out karate.svg
 
 The name of --out decides the form: .npy (labels beside it in .npy.labels), .npz (NumPy's archive
-with labels), .safetensors, .bin (word2vec binary), .txt or .vec (word2vec text). A graph
+with labels), .safetensors, .csv, .bin (word2vec binary), .txt or .vec (word2vec text). A graph
 with the name of a subcommand is written as a path: ./eval";
 
 /// Either a graph to train on with its flags, or a subcommand.

@@ -50,7 +50,7 @@ pub(crate) struct ClassifyArgs {
     /// A trained model: an embedding
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
-    /// Its form: npy, npz, word2vec-text, word2vec-binary or safetensors [default: by its name]
+    /// Its form: npy, npz, word2vec-text, word2vec-binary, safetensors or csv [default: by its name]
     #[arg(long, value_name = "FORM")]
     embedding_format: Option<FileFormat>,
     /// A file of nodes and their classes

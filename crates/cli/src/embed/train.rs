@@ -34,11 +34,11 @@ pub(crate) struct TrainArgs {
     import: ImportFlags,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// File to write: .npy, .npz, .safetensors, .bin, .txt or .vec choose the format
+    /// File to write: .npy, .npz, .safetensors, .csv, .bin, .txt or .vec choose the format
     #[arg(long, value_name = "FILE", required = true)]
     out: PathBuf,
-    /// Format of the file to write: npy, npz, word2vec-text, word2vec-binary or safetensors [default: by
-    /// extension]
+    /// Format of the file to write: npy, npz, word2vec-text, word2vec-binary, safetensors or csv [default:
+    /// by extension]
     #[arg(long, value_name = "FORM")]
     output_format: Option<FileFormat>,
     /// Start from the rows of an earlier embedding, found by label; new nodes start at random. With preset line or
@@ -379,7 +379,7 @@ fn form_by_name(out: &Path) -> Result<FileFormat, BadInput> {
     {
         false => Ok(form),
         true => Err(BadInput(format!(
-            "{}: `.{ending}` says no form of embeddings: expected .npy, .npz, .safetensors, .bin (word2vec binary), or .txt or .vec (word2vec text), or --output-format",
+            "{}: `.{ending}` says no form of embeddings: expected .npy, .npz, .safetensors, .csv, .bin (word2vec binary), or .txt or .vec (word2vec text), or --output-format",
             out.display()
         ))),
     }

@@ -20,7 +20,7 @@ use crate::report::ReportArgs;
 #[command(next_help_heading = "Vectors")]
 pub(crate) struct VectorArgs {
     /// Write a vector for each node with its name: units of the last hidden layer, or of links what the decoder reads;
-    /// .npy, .npz, .safetensors, .bin or .vec choose the format
+    /// .npy, .npz, .safetensors, .csv, .bin or .vec choose the format
     #[arg(long, value_name = "FILE")]
     vectors: Option<PathBuf>,
     /// Write the vectors of relations with their names, of a model that predicts links; those of inverse relations, by

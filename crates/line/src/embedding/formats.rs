@@ -1,9 +1,10 @@
-//! Embeddings in files: .npy, .npz, word2vec's text and binary forms, safetensors; labels are kept in all
-//! of them.
+//! Embeddings in files: .npy, .npz, word2vec's text and binary forms, safetensors, CSV; labels are kept in
+//! all of them.
 //!
 //! A .npy file has no place for labels: they stand beside it in `NAME.npy.labels`, one a line.
 
 mod aside;
+mod csv;
 mod npy;
 mod npz;
 mod tensors;
@@ -43,6 +44,8 @@ pub enum FileFormat {
     Word2vecBinary,
     /// A tensor `embedding`, and the labels as bytes with their ends.
     Safetensors,
+    /// A table: a header `node,x0,x1,...`, then a line for each node.
+    Csv,
 }
 
 impl FromStr for FileFormat {
@@ -55,8 +58,9 @@ impl FromStr for FileFormat {
             "word2vec-text" => Ok(FileFormat::Word2vecText),
             "word2vec-binary" => Ok(FileFormat::Word2vecBinary),
             "safetensors" => Ok(FileFormat::Safetensors),
+            "csv" => Ok(FileFormat::Csv),
             _ => {
-                let expected = "npy, npz, word2vec-text, word2vec-binary or safetensors";
+                let expected = "npy, npz, word2vec-text, word2vec-binary, safetensors or csv";
                 Err(Error::setting("output_format", text, expected))
             }
         }
@@ -64,7 +68,7 @@ impl FromStr for FileFormat {
 }
 
 impl FileFormat {
-    /// By extension: .npy, .npz, .bin, .safetensors, and word2vec's text for all others.
+    /// By extension: .npy, .npz, .bin, .safetensors, .csv, and word2vec's text for all others.
     #[must_use]
     pub fn from_path(path: &Path) -> FileFormat {
         match path.extension().and_then(OsStr::to_str) {
@@ -72,6 +76,7 @@ impl FileFormat {
             Some("npz") => FileFormat::Npz,
             Some("bin") => FileFormat::Word2vecBinary,
             Some("safetensors") => FileFormat::Safetensors,
+            Some("csv") => FileFormat::Csv,
             _ => FileFormat::Word2vecText,
         }
     }
@@ -93,8 +98,7 @@ impl FileFormat {
 /// ```
 ///
 /// # Errors
-/// [`crate::Error::Io`]; [`crate::Error::File`] for a label with a blank, which word2vec's forms
-/// cannot hold.
+/// [`crate::Error::Io`], and those of [`check_labels`].
 pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> Result<(), Error> {
     let format = format.unwrap_or_else(|| FileFormat::from_path(path));
     check_labels(path, embedding.labels(), Some(format))?;
@@ -104,6 +108,7 @@ pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> 
         FileFormat::Word2vecText => word2vec::write_text(out, embedding),
         FileFormat::Word2vecBinary => word2vec::write_binary(out, embedding),
         FileFormat::Safetensors => tensors::write(out, embedding),
+        FileFormat::Csv => csv::write(out, embedding),
     })?;
     if format != FileFormat::Npy {
         return rows.publish().map_err(|e| Error::io("write", path, e));
@@ -124,25 +129,26 @@ pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> 
 /// Whether a form can hold these labels, for a check before the work.
 ///
 /// # Errors
-/// [`crate::Error::File`] for a label with a blank, which word2vec's forms cannot hold.
+/// [`crate::Error::File`] for a label with a blank, which word2vec's forms cannot hold, or with the
+/// end of a line, which CSV and the labels beside a .npy file cannot.
 pub fn check_labels(
     path: &Path,
     labels: &NodeLabels,
     format: Option<FileFormat>,
 ) -> Result<(), Error> {
     let format = format.unwrap_or_else(|| FileFormat::from_path(path));
-    if !matches!(
-        format,
-        FileFormat::Word2vecText | FileFormat::Word2vecBinary
-    ) {
-        return Ok(());
-    }
-    let has_blank = |label: &&str| label.is_empty() || label.contains(char::is_whitespace);
-    match labels.iter().find(has_blank) {
+    let (ends_label, name): (fn(char) -> bool, _) = match format {
+        FileFormat::Word2vecText | FileFormat::Word2vecBinary => (char::is_whitespace, "a blank"),
+        FileFormat::Csv | FileFormat::Npy => (|c| c == '\n' || c == '\r', "the end of a line"),
+        FileFormat::Npz | FileFormat::Safetensors => return Ok(()),
+    };
+    let is_one =
+        |label: &&str| (name == "a blank" && label.is_empty()) || label.contains(ends_label);
+    match labels.iter().find(is_one) {
         None => Ok(()),
         Some(label) => {
             let what = format_args!(
-                "the label `{label}` has a blank, which ends a label there: take npy, npz or safetensors"
+                "the label {label:?} has {name}, which ends a label there: take npz or safetensors"
             );
             Err(Error::file(path, what))
         }
@@ -165,6 +171,7 @@ pub fn read(path: &Path, format: Option<FileFormat>) -> Result<Embedding, Error>
         FileFormat::Word2vecText => word2vec::read_text(&bytes),
         FileFormat::Word2vecBinary => word2vec::read_binary(&bytes),
         FileFormat::Safetensors => tensors::read(&bytes),
+        FileFormat::Csv => csv::read(&bytes),
     };
     read.map_err(|what| Error::file(path, what))
 }

@@ -3,7 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const ALL: [(&str, FileFormat); 5] = [
+const ALL: [(&str, FileFormat); 6] = [
+    ("e.csv", FileFormat::Csv),
     ("e.npz", FileFormat::Npz),
     ("e.npy", FileFormat::Npy),
     ("e.vec", FileFormat::Word2vecText),
@@ -49,7 +50,11 @@ proptest! {
 #[test]
 fn a_file_that_is_cut_short_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, _) in ALL {
+    // A table with commas does not say how many lines it has.
+    for (name, _) in ALL
+        .into_iter()
+        .filter(|(_, format)| *format != FileFormat::Csv)
+    {
         let path = folder.path().join(name);
         write(&path, &sample(3, 2), None).unwrap();
         let whole = fs::read(&path).unwrap();
@@ -60,6 +65,45 @@ fn a_file_that_is_cut_short_is_refused() {
             let message = read(&path, None).unwrap_err().to_string();
             assert!(message.contains(name), "{name} cut to {len}: {message}");
         }
+    }
+}
+
+#[test]
+fn tables_with_commas_have_any_names_and_their_errors_a_line() {
+    let labels = NodeLabels::new(["Lee, Anna", "a \"b\"", "c d"]);
+    let embedding = Embedding::new(2, vec![1.0, -0.5, 2.0, 0.25, 0.0, 3.0], labels).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("e.csv");
+    write(&path, &embedding, None).unwrap();
+    let text = "node,x0,x1\n\"Lee, Anna\",1,-0.5\n\"a \"\"b\"\"\",2,0.25\nc d,0,3\n";
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert_eq!(read(&path, None).unwrap(), embedding);
+    // Without a header, with blanks, as another program writes it.
+    fs::write(&path, "c d, 0, 3\r\n").unwrap();
+    assert_eq!(read(&path, None).unwrap().values(), [0.0, 3.0]);
+    for (text, reason) in [
+        ("", "expected lines of a node"),
+        ("a\n", "line 1: expected a node"),
+        ("a,1\n\nb,1\n", "line 2: expected a node"),
+        ("a,1,2\nb,1\n", "line 2: expected 2 numbers, found 1"),
+        ("a,1\nb,x\n", "line 2: expected a number, found `x`"),
+        ("a,1\na,2\n", "both called `a`"),
+        ("a,1\n\"b,2\n", "line 2: expected a node"),
+        ("a,nan\n", "e.csv"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let message = read(&path, None).unwrap_err().to_string();
+        assert!(message.contains(reason), "{text:?}: {message}");
+    }
+    for (name, label) in [
+        ("e.csv", "a\nb"),
+        ("e.npy", "a\rb"),
+        ("e.vec", "a b"),
+        ("e.bin", ""),
+    ] {
+        let one = Embedding::new(1, vec![1.0], NodeLabels::new([label])).unwrap();
+        let message = write(&folder.path().join(name), &one, None).unwrap_err();
+        assert!(message.to_string().contains("take npz"), "{message}");
     }
 }
 
