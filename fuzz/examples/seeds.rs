@@ -115,7 +115,7 @@ fn line_files(stores: &Path, embeddings: &Path, journals: &Path) -> Result<(), B
     }
     let labels = NodeLabels::new(["ann", "bob"]);
     let embedding = Embedding::new(2, vec![1.0, 0.5, -3.0, 0.1], labels)?;
-    for name in ["e.npy", "e.vec", "e.bin", "e.safetensors"] {
+    for name in ["e.npy", "e.csv", "e.vec", "e.bin", "e.safetensors"] {
         formats::write(&embeddings.join(name), &embedding, None)?;
     }
     // A run into a folder that is not there fails when its one pass is done and its state is written.

@@ -32,7 +32,7 @@ pub fn check(data: &[u8], format: Format) {
     };
     let report = match write_graph(&path, &import.graph, Some(&import.labels), to) {
         Ok(report) => report,
-        // METIS has no room for some weights.
+        // METIS has no room for some weights, an edge list for a name with a quote.
         Err(error) => return assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
     };
     check_again(&import, &path, format, &report);

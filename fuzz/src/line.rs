@@ -71,6 +71,7 @@ fn marked(data: &[u8]) -> Vec<u8> {
 pub fn embedding_file(data: &[u8]) {
     for (name, format) in [
         ("e.npy", FileFormat::Npy),
+        ("e.csv", FileFormat::Csv),
         ("e.vec", FileFormat::Word2vecText),
         ("e.bin", FileFormat::Word2vecBinary),
         ("e.safetensors", FileFormat::Safetensors),

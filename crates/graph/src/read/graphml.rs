@@ -305,8 +305,9 @@ impl<'a> Parser<'a> {
             return Err(self.syntax(what.to_owned()));
         }
         let node = self.ids.intern(id.as_bytes());
-        if self.ids.len() > MAX_NODES - 1 {
-            let message = format!("expected at most {MAX_NODES} nodes, found more");
+        let limit = self.tally.options.max_nodes.unwrap_or(MAX_NODES - 1);
+        if self.ids.len() > limit.min(MAX_NODES - 1) {
+            let message = format!("expected at most {limit} nodes, found more");
             return Err(self.at().error(ErrorKind::TooLarge, 0, message));
         }
         if node as usize == self.wanted_by_line.len() {
