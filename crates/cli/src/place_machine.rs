@@ -53,7 +53,7 @@ pub(crate) struct MachineArgs {
     /// Module whose ops share a device; `layers.*` is each layer by itself, and names with commas share one; may be given several times
     #[arg(long, value_name = "NAMES")]
     together: Vec<String>,
-    /// Tensors that nobody consumes stay until the end
+    /// Tensors without a consumer stay until the end
     #[arg(long)]
     keep_outputs: bool,
     /// Leave persistent memory (weights) out of account

@@ -241,7 +241,7 @@ impl GeneticArgs {
             return Err(BadInput(message.into()));
         }
         if genetic.migration_generations == 0 && self.migrants.is_some() {
-            let message = "--migrants: nobody moves without --migration-generations: add it";
+            let message = "--migrants: no chromosome moves without --migration-generations: add it";
             return Err(BadInput(message.into()));
         }
         let usual = PlaceOptions::default();
