@@ -24,7 +24,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn predict triples.csv --train known.csv --model my-run --node 17 --node 4242
   shardgraph rgcn predict triples.csv --train known.csv --model my-run --all-nodes --out classes.csv
-  shardgraph rgcn predict larger.tsv --features rows.npy --model my-run --all-nodes --out classes.csv
+  shardgraph rgcn predict more.tsv --features rows.npy --model my-run --all-nodes --out classes.csv
   shardgraph rgcn predict FB15k-237.tar.gz --model my-links --vectors nodes.npz
   shardgraph rgcn predict family.tsv --model my-links --subject anna --relation parent_of --top 3";
 

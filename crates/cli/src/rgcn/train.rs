@@ -28,7 +28,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --repeats 10
   shardgraph rgcn train triples.csv --train known.csv --test asked.csv --run my-run --ranks 2
-  shardgraph rgcn train triples.csv --train known.csv --test asked.csv --run my-run --resume
+  shardgraph rgcn train triples.csv --train known.csv --run my-run --resume --epochs 80
   shardgraph rgcn train FB15k-237.tar.gz --task links --ranks 2 --run links
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 

@@ -95,17 +95,16 @@ enum Wanted {
 /// Attributes that hold the names of nodes, the preferred one first.
 const NAMES: [&str; 2] = ["label", "name"];
 
-struct Parser<'a> {
-    file: &'a str,
+struct Parser<'f, 't> {
+    file: &'f str,
     line: u64,
-    tally: Tally<'a>,
+    tally: Tally<'t>,
     ids: Interner,
     /// For each node the line of an edge that named it first, 0 once it is declared.
     wanted_by_line: Vec<u64>,
     names: [NodeNames; 2],
     weight_key: Option<String>,
     default_weight: Option<f32>,
-    has_weights: bool,
     /// Elements that are open.
     depth: u64,
     /// Graphs that began.
@@ -118,8 +117,8 @@ struct Parser<'a> {
     text: String,
 }
 
-impl<'a> Parser<'a> {
-    fn new(file: &'a str, tally: Tally<'a>) -> Parser<'a> {
+impl<'f, 't> Parser<'f, 't> {
+    fn new(file: &'f str, tally: Tally<'t>) -> Parser<'f, 't> {
         Parser {
             file,
             line: 1,
@@ -129,7 +128,6 @@ impl<'a> Parser<'a> {
             names: Default::default(),
             weight_key: None,
             default_weight: None,
-            has_weights: false,
             depth: 0,
             n_graphs: 0,
             is_in_weight_key: false,
@@ -140,7 +138,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn at(&self) -> Line<'a> {
+    fn at(&self) -> Line<'f> {
         Line {
             bytes: b"",
             number: self.line,
@@ -228,7 +226,6 @@ impl<'a> Parser<'a> {
             "edge" => {
                 if let Some(edge) = self.edge.take() {
                     let weight = edge.weight.or(self.default_weight);
-                    self.has_weights |= weight.is_some();
                     let ([u, v], line) = (edge.ends, self.at());
                     self.tally.edge(line, u, v, weight.unwrap_or(1.0))?;
                 }
@@ -403,8 +400,9 @@ impl<'a> Parser<'a> {
                 "expected ends of edges that are nodes, found `{id}`"
             )));
         }
-        self.tally.report.weights_ignored = self.has_weights && !self.tally.keeps_weights();
-        let weighted = self.has_weights && self.tally.keeps_weights();
+        let has_weights = self.weight_key.is_some();
+        self.tally.report.weights_ignored = has_weights && !self.tally.keeps_weights();
+        let weighted = has_weights && self.tally.keeps_weights();
         let n_nodes = self.ids.len();
         let labels = self.names.iter().find_map(|names| names.labels(n_nodes));
         let labels = labels.unwrap_or_else(|| as_labels(self.ids));

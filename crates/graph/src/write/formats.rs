@@ -76,10 +76,15 @@ pub(super) fn check_names(labels: Option<&Labels>) -> Result<(), Error> {
     }
 }
 
-/// The label of `v`, in quotes where a reader would cut it or take the line for a comment.
+/// Whether a reader would cut a name, trim it or take its line for a comment.
+fn needs_quotes(name: &[u8]) -> bool {
+    let is_cut = name.contains(&b',') || name[0].is_ascii_digit() && name.contains(&b' ');
+    is_cut || b"#% ".contains(&name[0]) || name.ends_with(b" ")
+}
+
+/// The label of `v`, in quotes where it needs them.
 fn write_name(out: &mut dyn Write, labels: &Labels, v: u32) -> io::Result<()> {
-    let cuts = |text: &[u8]| text.iter().any(|b| b" ,".contains(b)) || b"#%".contains(&text[0]);
-    let quote: &[u8] = match labels.text_of(v).is_some_and(cuts) {
+    let quote: &[u8] = match labels.text_of(v).is_some_and(needs_quotes) {
         true => b"\"",
         false => b"",
     };

@@ -185,14 +185,14 @@ fn a_csv_file_has_commas_and_a_header() {
 
 #[test]
 fn a_list_that_is_written_keeps_names_with_blanks_and_commas() {
-    let text = "\"Lee, Anna\",Bob Ray\nBob Ray,c\n\"#1\",\"%2\"\n";
+    let text = "\"Lee, Anna\",Bob Ray\n\"7 8 x\",c\n\"#1\",\"%2\"\n\" a\",\"b \"\n";
     let import = read_bytes("g.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("again.el");
     let options = WriteOptions::default();
     write_graph(&path, &import.graph, Some(&import.labels), options).unwrap();
     let again = read_graph(&path, &ReadOptions::default()).unwrap();
-    assert_eq!(again.graph.n_edges(), 3);
+    assert_eq!(again.graph.n_edges(), 4);
     let names = |labels: &Labels, (u, v): (u32, u32)| {
         let mut names = [labels.get(u), labels.get(v)];
         names.sort();

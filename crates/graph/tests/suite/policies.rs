@@ -17,7 +17,7 @@ fn refusal(text: &str, name: &str, options: &ReadOptions) -> Error {
 }
 
 /// Name, text, and the format that has to be chosen.
-const FORMATS: [(&str, &str, Format); 34] = [
+const FORMATS: [(&str, &str, Format); 35] = [
     (
         "a.mtx",
         "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n",
