@@ -57,6 +57,8 @@ mod weights;
 #[cfg(test)]
 mod own_environment_tests;
 #[cfg(test)]
+mod ranks_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

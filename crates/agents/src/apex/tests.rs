@@ -138,7 +138,8 @@ fn every_number_of_learners_learns_the_same() {
     let run = |n_learners| {
         let apex = ApexConfig {
             n_learners,
-            gradient_blocks: 4,
+            gradient_blocks: 6,
+            batch_size: 36,
             target_sync_updates: 7,
             ..lock_step()
         };
@@ -147,7 +148,7 @@ fn every_number_of_learners_learns_the_same() {
     };
     let alone = run(1);
     assert!(alone.0 > 20, "{}", alone.0);
-    for n_learners in 2..=4 {
+    for n_learners in 2..=6 {
         assert!(run(n_learners) == alone, "{n_learners}");
     }
 }

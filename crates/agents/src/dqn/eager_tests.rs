@@ -4,10 +4,12 @@ use shardgraph_autodiff::{Ctx, Eager, Params, Shape};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{DqnBatch, Initialiser, OptimiserRule, QNetwork};
 use shardgraph_device::Device;
-use shardgraph_replay::Rows;
+use shardgraph_replay::{LeafRef, Rows};
 
 use super::tests::{agent, batch, small, spaces, update};
-use super::{DqnConfig, PrioritizedConfig};
+use super::{DqnAgent, DqnConfig, PrioritizedConfig, column, layout_of};
+use crate::observations::penalties;
+use crate::run_environments::Spaces;
 
 /// What an update computes.
 struct Computed {
@@ -57,7 +59,10 @@ fn eagerly(
         discounts: input(rows.f32s(4)),
         next_observations: input(rows.f32s(3)),
         weights: Some(input(weights)),
-        next_mask: None,
+        next_mask: (rows.layout().columns().len() > column::NEXT_MASK).then(|| {
+            let flags = rows.u8s(column::NEXT_MASK).iter();
+            input(&penalties(flags.map(|&flag| flag == 1)).collect::<Vec<f32>>())
+        }),
     };
     let loss = config.loss();
     let output = loss
@@ -68,6 +73,26 @@ fn eagerly(
         td_errors: ctx.values(output.td_errors).unwrap(),
         gradient: ctx.param_gradient(output.loss).unwrap(),
     }
+}
+
+/// A batch whose next states allow two of the four actions.
+fn masked_batch(spaces: &Spaces, n: usize) -> (Rows, Vec<f32>) {
+    let (plain, weights) = batch(n, 9);
+    let mut rows = Rows::new(layout_of(spaces).unwrap());
+    for row in 0..n {
+        let floats = |column: usize, width: usize| &plain.f32s(column)[row * width..][..width];
+        let mask = [0, 1, 2, 3].map(|action| u8::from((action + row) % 4 < 2));
+        rows.push(&[
+            LeafRef::F32(floats(0, 3)),
+            LeafRef::U32(&plain.u32s(1)[row..=row]),
+            LeafRef::F32(floats(2, 1)),
+            LeafRef::F32(floats(3, 3)),
+            LeafRef::F32(floats(4, 1)),
+            LeafRef::U8(&mask),
+        ])
+        .unwrap();
+    }
+    (rows, weights)
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -95,5 +120,25 @@ fn the_planned_update_has_the_bits_of_the_eager_one() {
         let stepped = networks.0.trained().iter().zip(&expected.gradient);
         let stepped: Vec<f32> = stepped.map(|(w, g)| w - step * g).collect();
         assert_eq!(bits(agent.weights()), bits(&stepped));
+    }
+}
+
+/// The target's best action is one that the next state allows.
+#[test]
+fn masks_of_next_states_reach_the_planned_update() {
+    for is_double in [false, true] {
+        let mut config = small(24, 1);
+        config.double = is_double;
+        config.replay.prioritized = Some(PrioritizedConfig::default());
+        let (observation, action) = spaces();
+        let spaces = Spaces::new(observation, action).unwrap().with_masks();
+        let (rows, weights) = masked_batch(&spaces, 24);
+        let mut agent = DqnAgent::new(&config, &spaces, 5, &Device::host()).unwrap();
+        let expected = eagerly(&config, &networks(&config, 5), (&rows, &weights));
+        update(&mut agent, (&rows, Some(&weights)));
+        assert_eq!(bits(agent.td_errors()), bits(&expected.td_errors));
+        let plain = batch(24, 9).0;
+        let without = eagerly(&config, &networks(&config, 5), (&plain, &weights));
+        assert_ne!(bits(&without.td_errors), bits(&expected.td_errors));
     }
 }

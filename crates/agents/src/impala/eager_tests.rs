@@ -14,7 +14,8 @@ use super::learner::Learner;
 use super::tests::small;
 use super::trajectory::Unroll;
 use crate::policy_program::build_policy;
-use crate::testing::cartpole;
+use crate::run_environments::Environments;
+use crate::testing::{cartpole, corridors};
 
 /// Trajectories, and time steps of each.
 const N: usize = 6;
@@ -41,28 +42,31 @@ fn said(ctx: &mut Eager<'_>, network: &ActorCritic, unroll: &Unroll) -> PolicyAn
 
 /// The gradient of the loss of an unroll.
 fn gradient(
-    impala: &ImpalaConfig,
+    (impala, environments): (&ImpalaConfig, &Environments),
     (params, network): &(Params, ActorCritic),
     unroll: &Unroll,
 ) -> Vec<f32> {
+    let policy = SoftmaxPolicy::build("policy", environments.spaces().action()).unwrap();
+    let (mut one_hot, mut actions) = (Vec::new(), Vec::new());
+    actions.extend(unroll.actions.iter().map(|&action| action as u32));
+    policy.one_hot_into(&actions, &mut one_hot).unwrap();
     let (device, mut comm) = (Device::host(), Comm::solo());
     let mut ctx = Eager::new(&device, &mut comm, params);
     let said = said(&mut ctx, network, unroll);
     let mut part = |x: Var, first, n_rows| ctx.slice(x, Axis::Rows, first, n_rows).unwrap();
-    let outputs = PolicyAndValue {
+    let mut outputs = PolicyAndValue {
         logits: part(said.logits, 0, T * N),
         values: part(said.values, 0, T * N),
     };
     let bootstrap = part(said.values, T * N, N);
-    let one_hot = unroll.actions.iter().map(|&action| match action {
-        0 => [1.0, 0.0],
-        _ => [0.0, 1.0],
-    });
-    let one_hot: Vec<f32> = one_hot.flatten().collect();
     let mut input = |values: &[f32]| {
         let shape = Shape::new(T * N, values.len() / (T * N));
         ctx.input(shape, values).unwrap()
     };
+    let masks = environments
+        .spaces()
+        .has_mask()
+        .then(|| input(&unroll.masks));
     let batch = ImpalaBatch {
         actions: input(&one_hot),
         behaviour: input(&unroll.behaviour),
@@ -71,14 +75,21 @@ fn gradient(
         bootstrap,
         rows: Sequences::time_major(T, N),
     };
-    let policy = SoftmaxPolicy::build("policy", cartpole().spaces().action()).unwrap();
+    if let Some(masks) = masks {
+        outputs.logits = ctx.add(outputs.logits, masks).unwrap();
+    }
     let loss = impala.loss.apply(&mut ctx, &policy, outputs, &batch);
     ctx.param_gradient(loss.unwrap().loss).unwrap()
 }
 
 #[test]
 fn the_planned_update_has_the_bits_of_the_eager_one() {
-    for lstm in [None, Some(5)] {
+    for (environments, lstm) in [
+        (cartpole(), None),
+        (cartpole(), Some(5)),
+        (corridors(false), None),
+        (corridors(true), Some(5)),
+    ] {
         let mut impala = small(lstm);
         assert_eq!((impala.unroll_steps, impala.batch_trajectories), (T, N));
         impala.optimiser = OptimiserConfig {
@@ -86,14 +97,15 @@ fn the_planned_update_has_the_bits_of_the_eager_one() {
             learning_rate: 0.1,
             max_gradient_norm: None,
         };
-        let mut actor = Actor::new(&impala, &cartpole(), N, 1, 0, &Device::host()).unwrap();
+        let host = Device::host();
+        let mut actor = Actor::new(&impala, &environments, N, 1, 0, &host).unwrap();
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         actor.collect(&mut unroll).unwrap(); // with something to remember
-        let first = build_policy(&cartpole(), &impala.network, 1).unwrap();
-        let gradient = gradient(&impala, &first, &unroll);
+        let first = build_policy(&environments, &impala.network, 1).unwrap();
+        let gradient = gradient((&impala, &environments), &first, &unroll);
 
-        let mut learner = Learner::new(&impala, &cartpole(), 1, &Device::host()).unwrap();
+        let mut learner = Learner::new(&impala, &environments, 1, &host).unwrap();
         learner.update(std::slice::from_ref(&unroll)).unwrap();
         let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let stepped = first.0.trained().iter().zip(&gradient);

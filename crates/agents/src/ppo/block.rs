@@ -49,8 +49,8 @@ pub(super) struct Rollout {
     pub(super) advantages: Vec<f32>,
     /// What the values should be.
     pub(super) returns: Vec<f32>,
-    rewards: Vec<f32>,
-    ended: Vec<bool>,
+    pub(super) rewards: Vec<f32>,
+    pub(super) ended: Vec<bool>,
     /// Episodes that ended, with their time and environment.
     pub(super) episodes: Vec<(u32, u32, Episode)>,
 }

@@ -8,6 +8,8 @@ mod trainer;
 mod update;
 
 #[cfg(test)]
+mod eager_tests;
+#[cfg(test)]
 mod tests;
 
 pub use config::PpoConfig;

@@ -20,54 +20,23 @@ fn config(steps: u64, algorithm: &str) -> AgentConfig {
     .unwrap()
 }
 
-fn run(config: &AgentConfig, n_ranks: u32) -> TrainOutcome {
+fn run(config: &AgentConfig) -> TrainOutcome {
     let start = Start::New {
         config: config.clone(),
         folder: None,
     };
-    let options = RunOptions {
-        n_ranks,
-        ..RunOptions::default()
-    };
-    train(&start, &options, &mut |_| ()).unwrap()
+    train(&start, &RunOptions::default(), &mut |_| ()).unwrap()
 }
 
 const BLOCKS: &str = "gradient_blocks = 4, rollout_steps = 32, network = { hidden = [16] },
                       loss = { value_clip = 0.2 }";
-
-#[test]
-fn every_number_of_ranks_trains_the_same_weights() {
-    let config = config(1024, &BLOCKS.replace('\n', " "));
-    let alone = run(&config, 1);
-    assert_eq!((alone.n_steps, alone.n_updates), (1024, 64));
-    for n_ranks in [2, 3, 4] {
-        let shared = run(&config, n_ranks);
-        assert_eq!(shared.agent.weights_hash(), alone.agent.weights_hash());
-        assert_eq!(shared.mean_return, alone.mean_return, "{n_ranks}");
-        assert_eq!(shared.n_episodes, alone.n_episodes, "{n_ranks}");
-    }
-    let start = Start::New {
-        config,
-        folder: None,
-    };
-    let many = RunOptions {
-        n_ranks: 5,
-        ..RunOptions::default()
-    };
-    let error = train(&start, &many, &mut |_| ()).err().unwrap();
-    assert!(
-        error
-            .to_string()
-            .contains("at least 5, a block for each rank")
-    );
-}
 
 /// Also where the ranks of the second part are others than those of the first.
 #[test]
 fn a_run_that_stopped_and_went_on_is_the_same_run() {
     let scratch = tempfile::tempdir().unwrap();
     let config = config(1536, &BLOCKS.replace('\n', " "));
-    let whole = run(&config, 1).agent.weights_hash();
+    let whole = run(&config).agent.weights_hash();
     let folder = scratch.path().join("run");
     let start = Start::New {
         config,
@@ -86,7 +55,7 @@ fn a_run_that_stopped_and_went_on_is_the_same_run() {
 
 #[test]
 fn epochs_end_at_the_divergence_that_is_wanted() {
-    let n_updates = |target: &str| run(&config(1024, target), 1).n_updates;
+    let n_updates = |target: &str| run(&config(1024, target)).n_updates;
     let small = "rollout_steps = 32";
     assert_eq!(n_updates(small), 64);
     assert_eq!(n_updates(&format!("{small}, target_kl = 1e-9")), 16);
@@ -96,7 +65,7 @@ fn epochs_end_at_the_divergence_that_is_wanted() {
 fn it_learns_cart_and_pole() {
     let quick = "rollout_steps = 128, optimiser = { rule = 'adam', learning_rate = 1e-3, max_gradient_norm = 0.5 }, gamma = 0.98,
                  gae_lambda = 0.8, n_epochs = 8, loss = { entropy_coefficient = 0.0 }";
-    let mut outcome = run(&config(60_000, &quick.replace('\n', " ")), 1);
+    let mut outcome = run(&config(60_000, &quick.replace('\n', " ")));
     let episodes = (20, Choice::Greedy);
     let played = Evaluation::play(outcome.agent.as_mut(), &cartpole(), episodes, 1).unwrap();
     assert!(played.mean_return() > 300.0, "{}", played.mean_return());
@@ -194,29 +163,20 @@ fn it_learns_continuous_actions() {
     let quick = "rollout_steps = 32, gradient_blocks = 2, n_epochs = 8, loss = { entropy_coefficient = 0.0 },
                  optimiser = { rule = 'adam', learning_rate = 1e-2 }";
     let environments = Environments::functional(Aim, None).unwrap();
-    let run = |n_ranks: u32| {
-        let start = Start::New {
-            config: config(20_480, &quick.replace('\n', " ")),
-            folder: None,
-        };
-        let options = RunOptions {
-            n_ranks,
-            environments: Some(environments.clone()),
-            ..RunOptions::default()
-        };
-        train(&start, &options, &mut |_| ()).unwrap()
+    let start = Start::New {
+        config: config(20_480, &quick.replace('\n', " ")),
+        folder: None,
     };
-    let mut outcome = run(1);
+    let options = RunOptions {
+        environments: Some(environments.clone()),
+        ..RunOptions::default()
+    };
+    let mut outcome = train(&start, &options, &mut |_| ()).unwrap();
     for (choice, at_least) in [(Choice::Greedy, -0.1), (Choice::Sampled, -0.5)] {
         let played = Evaluation::play(outcome.agent.as_mut(), &environments, (50, choice), 1);
         let mean = played.unwrap().mean_return();
         assert!(mean > at_least, "{choice:?} {mean}");
     }
-    assert_eq!(
-        run(2).agent.weights_hash(),
-        outcome.agent.weights_hash(),
-        "ranks"
-    );
 }
 
 /// The algorithms without continuous actions say so.

@@ -38,13 +38,13 @@ pub(crate) struct PpoTrainer {
     ppo: PpoConfig,
     device: Device,
     pub(super) params: Params,
-    policy: ActionDistribution,
+    pub(super) policy: ActionDistribution,
     pub(super) optimiser: Optimiser,
     /// Those of this rank.
     pub(super) blocks: Vec<Block>,
     update: UpdateProgram,
     /// Of each block the order in which its steps are learned from.
-    orders: Vec<Vec<u32>>,
+    pub(super) orders: Vec<Vec<u32>>,
     /// Of one block after the other: gradient and losses.
     partials: Vec<f32>,
     /// Their sum.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_job::tags;
 
 use super::config::ReinforceConfig;
 use super::rewards::rewards;
@@ -11,6 +12,7 @@ use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
 use crate::run::Start;
 use crate::run_options::RunOptions;
+use crate::testing::corridors;
 
 fn config(steps: u64) -> AgentConfig {
     let mut reinforce = ReinforceConfig::default();
@@ -91,6 +93,28 @@ fn an_episode_that_falls_has_nothing_more_to_come() {
     for episode in trainer.play().unwrap() {
         assert!(episode.rewards.len() < 500);
         assert_eq!(episode.last_value, Some(0.0));
+    }
+}
+
+/// Every cell of a corridor allows two turns of three, and both paces: of logits of 0 the entropy is that of as many.
+#[test]
+fn masks_count_in_what_is_learned() {
+    for (has_pace, n_columns, n_choices) in [(false, 3, 2.0f32), (true, 5, 4.0)] {
+        let mut config = config(10_000);
+        let Algorithm::Reinforce(reinforce) = &mut config.algorithm else {
+            panic!("another algorithm")
+        };
+        reinforce.network.hidden = Vec::new();
+        let options = RunOptions {
+            environments: Some(corridors(has_pace)),
+            ..RunOptions::default()
+        };
+        let mut trainer = ReinforceTrainer::new(&config, &options).unwrap();
+        let (policy, biases) = (vec![0.0; 5 * n_columns], vec![0.0; n_columns]);
+        trainer.set_linear(&policy, &biases, &[0.0; 5], &[0.0]);
+        let losses = &trainer.advance().unwrap().losses[0];
+        let (_, entropy) = losses.iter().find(|(tag, _)| *tag == tags::ENTROPY).unwrap();
+        assert!((entropy - n_choices.ln()).abs() < 1e-5, "{entropy}");
     }
 }
 

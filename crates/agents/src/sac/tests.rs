@@ -23,44 +23,12 @@ fn config(environment: &str, steps: u64, algorithm: &str) -> AgentConfig {
     .unwrap()
 }
 
-fn run(config: &AgentConfig, n_ranks: u32) -> TrainOutcome {
+fn run(config: &AgentConfig) -> TrainOutcome {
     let start = Start::New {
         config: config.clone(),
         folder: None,
     };
-    let options = RunOptions {
-        n_ranks,
-        ..RunOptions::default()
-    };
-    train(&start, &options, &mut |_| ()).unwrap()
-}
-
-#[test]
-fn every_number_of_ranks_trains_the_same_weights() {
-    for environment in ["pendulum", "cartpole"] {
-        let config = config(environment, 600, SMALL);
-        let alone = run(&config, 1);
-        // An update at each fourth step from 64 to 600.
-        assert_eq!((alone.n_steps, alone.n_updates), (600, 135));
-        for n_ranks in [2, 3, 4] {
-            let shared = run(&config, n_ranks);
-            assert_eq!(shared.agent.weights_hash(), alone.agent.weights_hash());
-            assert_eq!(shared.mean_return, alone.mean_return, "{n_ranks}");
-        }
-    }
-    let many = RunOptions {
-        n_ranks: 5,
-        ..RunOptions::default()
-    };
-    let start = Start::New {
-        config: config("pendulum", 600, SMALL),
-        folder: None,
-    };
-    let error = train(&start, &many, &mut |_| ()).unwrap_err().to_string();
-    assert!(
-        error.contains("at least 5, a block for each rank"),
-        "{error}"
-    );
+    train(&start, &RunOptions::default(), &mut |_| ()).unwrap()
 }
 
 /// Also where the ranks of the second part are others than those of the first; before and after the first update.
@@ -68,7 +36,9 @@ fn every_number_of_ranks_trains_the_same_weights() {
 fn a_run_that_stopped_and_went_on_is_the_same_run() {
     for environment in ["pendulum", "cartpole"] {
         let config = config(environment, 600, SMALL);
-        let whole = run(&config, 1);
+        let whole = run(&config);
+        // An update at each fourth step from 64 to 600.
+        assert_eq!((whole.n_steps, whole.n_updates), (600, 135));
         for stop_at in [30, 333] {
             let scratch = tempfile::tempdir().unwrap();
             let folder = scratch.path().join("run");
@@ -95,7 +65,7 @@ fn it_learns_to_swing_a_pendulum_up() {
     let quick = "batch_size = 64, learning_starts = 200, network = { hidden = [32, 32] }, gamma = 0.95, \
                  optimiser = { rule = 'adam', learning_rate = 3e-3 }, tau = 0.02";
     let config = config("pendulum", 6_000, quick);
-    let mut outcome = run(&config, 1);
+    let mut outcome = run(&config);
     let environments = RunOptions::default().environments_of(&config).unwrap();
     let agent = outcome.agent.as_mut();
     let played = Evaluation::play(agent, &environments, (20, Choice::Greedy), 1).unwrap();
@@ -109,7 +79,7 @@ fn it_learns_to_hold_a_pole() {
                  optimiser = { rule = 'adam', learning_rate = 2e-3 }, tau = 0.02, \
                  temperature = { target_entropy = 0.2 }";
     let config = config("cartpole", 6_000, quick);
-    let mut outcome = run(&config, 1);
+    let mut outcome = run(&config);
     let environments = RunOptions::default().environments_of(&config).unwrap();
     let agent = outcome.agent.as_mut();
     for choice in [Choice::Greedy, Choice::Sampled] {
@@ -130,7 +100,7 @@ fn temperature_and_weights() {
     let fixed = format!("{SMALL}, temperature = {{ initial = 0.3, learned = false }}");
     for (settings, is_learned) in [(SMALL.to_owned(), true), (fixed, false)] {
         let config = config("pendulum", 300, &settings);
-        let trained = run(&config, 1);
+        let trained = run(&config);
         trained.agent.export(&path).unwrap();
         let mut other = super::SacAgent::of_config(&config, &RunOptions::default()).unwrap();
         let before = other.temperature();

@@ -139,6 +139,14 @@ impl Case {
         lists.map(|(width, list)| (*width, &list[..])).collect()
     }
 
+    fn vars(&self, ctx: &mut dyn Ctx) -> Vec<Var> {
+        let var = |(width, values): (usize, &[f32])| {
+            let shape = Shape::new(values.len() / width, width);
+            ctx.input(shape, values).unwrap()
+        };
+        self.inputs().into_iter().map(var).collect()
+    }
+
     fn row(&self, list: usize, i: usize) -> Vec<f64> {
         let (width, list) = &self.lists[list];
         let row = list[i * width..(i + 1) * width].iter();
@@ -261,11 +269,7 @@ fn each_loss_trains_its_own_weights() {
         let (parts, case) = (parts(&action), case(8, 3, is_box));
         let (device, mut comm) = (Device::host(), Comm::solo());
         let mut ctx = Eager::new(&device, &mut comm, &parts.params);
-        let mut inputs = Vec::new();
-        for (width, values) in case.inputs() {
-            let shape = Shape::new(values.len() / width, width);
-            inputs.push(ctx.input(shape, values).unwrap());
-        }
+        let inputs = case.vars(&mut ctx);
         let out = parts.losses(&mut ctx, &inputs).unwrap();
         for (loss, trained, others) in [
             (out.critic, "critics", ["policy", "temperature"]),
@@ -283,6 +287,71 @@ fn each_loss_trains_its_own_weights() {
             for other in others {
                 assert!(derivatives(other).iter().all(Option::is_none), "{other}");
             }
+        }
+    }
+}
+
+/// The derivatives of the sum of all losses by a part's weights are those of the part's own loss: no loss
+/// leaks into another's weights.
+#[test]
+fn the_sum_trains_each_part_by_its_own_loss() {
+    for is_box in [true, false] {
+        let action = match is_box {
+            true => box_space(),
+            false => Space::discrete(N_ACTIONS as u32).unwrap(),
+        };
+        let (parts, case) = (parts(&action), case(8, 3, is_box));
+        let (device, mut comm) = (Device::host(), Comm::solo());
+        let mut ctx = Eager::new(&device, &mut comm, &parts.params);
+        let inputs = case.vars(&mut ctx);
+        let out = parts.losses(&mut ctx, &inputs).unwrap();
+        let mut derivatives = |loss: Var, scope: &str| {
+            let ids = parts.ids_of(scope).into_iter();
+            let vars: Vec<Var> = ids.map(|id| ctx.param(id).unwrap()).collect();
+            let found = gradient(&mut ctx, loss, &vars).unwrap().into_iter();
+            let values = found.map(|var| ctx.values(var.unwrap()).unwrap());
+            values.collect::<Vec<_>>().concat()
+        };
+        for (own, scope) in [(out.critic, "critics"), (out.policy, "policy")] {
+            let expected: Vec<f64> = derivatives(own, scope).iter().map(|&x| x.into()).collect();
+            assert!(expected.iter().any(|x| x.abs() > 1e-3), "{scope}");
+            assert_close(&derivatives(out.loss, scope), &expected, 1e-6);
+        }
+        // It falls where the policy's entropy is above the target.
+        let of_temperature = derivatives(out.loss, "temperature");
+        let excess = ctx.values(out.entropy).unwrap()[0] - TARGET_ENTROPY;
+        assert_close(&of_temperature, &[excess.into()], 1e-6);
+    }
+}
+
+/// By differences in f64 of `u a + v log pi(a)`, where nothing is a constant but the noise.
+#[test]
+fn a_draw_is_differentiated_through_its_noise() {
+    let policy = SquashedGaussian::build("policy", &Space::boxed(&[1], 0.0, 4.0).unwrap()).unwrap();
+    let value = |mean: f64, log: f64, noise: f64, [u, v]: [f64; 2]| {
+        let action = (mean + log.exp() * noise).tanh();
+        let normal = -0.5 * noise * noise - log - 0.5 * std::f64::consts::TAU.ln();
+        u * action + v * (normal - (1.0 - action * action + 1e-6).ln())
+    };
+    for (mean, log, noise) in [(0.3f32, -0.5f32, 0.7f32), (-0.6, 0.1, -0.4), (0.0, -1.0, 2.0)] {
+        for factors in [[1.0, 0.0], [0.0, 1.0], [0.5, -2.0]] {
+            let at = |mean: f64, log: f64| value(mean, log, noise.into(), factors);
+            let (m, l, h) = (f64::from(mean), f64::from(log), 1e-5);
+            let by_mean = (at(m + h, l) - at(m - h, l)) / (2.0 * h);
+            let by_log = (at(m, l + h) - at(m, l - h)) / (2.0 * h);
+            let given = run(
+                &Params::new(),
+                &[(2, &[mean, log]), (1, &[noise])],
+                |ctx, x| {
+                    let draw = policy.draw(ctx, x[0], x[1])?;
+                    let of_action = ctx.scale(draw.actions, factors[0] as f32)?;
+                    let of_density = ctx.scale(draw.log_density, factors[1] as f32)?;
+                    let sum = ctx.add(of_action, of_density)?;
+                    let found = gradient(ctx, sum, &x[..1])?;
+                    Ok(found.into_iter().flatten().collect())
+                },
+            );
+            assert_close(&given[0], &[by_mean, by_log], 1e-4);
         }
     }
 }
