@@ -1,7 +1,7 @@
 //! The cart with a pole on it, to be kept upright by pushes to the left and to the right: the task
 //! on which every agent is tried first.
 
-use shardgraph_random::KeyedStreams;
+use shardgraph_random::{KeyedStreams, first_uniforms};
 
 use crate::environment::{Environment, Step};
 use crate::error::Error;
@@ -75,7 +75,7 @@ pub struct CartPole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) seed: u64,
-    streams: KeyedStreams,
+    pub(crate) streams: KeyedStreams,
     index: u32,
     /// The number of the next episode.
     pub(crate) episode: u32,
@@ -91,13 +91,27 @@ impl Start {
         }
     }
 
-    /// The first state of the next episode: every coordinate from -0.05 to 0.05.
-    pub(crate) fn next(&mut self) -> Motion {
+    /// The key of the next episode's stream.
+    #[inline(always)]
+    pub(crate) fn next_key(&mut self) -> u64 {
         let key = u64::from(self.index) << 32 | u64::from(self.episode);
         self.episode = self.episode.wrapping_add(1);
-        let mut stream = self.streams.stream(key);
-        [(); 4].map(|()| stream.uniform_f64() * 0.1 - 0.05)
+        key
     }
+
+    /// The first state of the next episode.
+    pub(crate) fn next(&mut self) -> Motion {
+        first_motions([self.streams], [self.next_key()]).map(|[number]| number)
+    }
+}
+
+/// The first states of episodes, coordinate by coordinate: each from -0.05 to 0.05.
+#[inline(always)]
+pub(crate) fn first_motions<const N: usize>(
+    streams: [KeyedStreams; N],
+    keys: [u64; N],
+) -> [[f64; N]; 4] {
+    first_uniforms(streams, keys).map(|numbers| numbers.map(|number| number * 0.1 - 0.05))
 }
 
 impl CartPole {

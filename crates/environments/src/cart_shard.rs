@@ -2,7 +2,7 @@
 
 use pulp::Arch;
 
-use crate::cart_pole::{Motion, STEP_LIMIT, Start, advance, has_fallen, observe};
+use crate::cart_pole::{Motion, STEP_LIMIT, Start, advance, first_motions, has_fallen, observe};
 use crate::threads::Shard;
 use crate::vector::{Autoreset, StepMut};
 use crate::vector_environment::Actions;
@@ -64,6 +64,22 @@ struct Ends {
     truncated: [bool; LANES],
 }
 
+/// Carts whose episodes ended within the step: fewer than [`LANES`] of blocks before, and those of a block.
+#[derive(Default)]
+struct Ended {
+    list: [u32; 2 * LANES],
+    n: usize,
+}
+
+impl Ended {
+    /// Puts a cart on the list if its episode ended, without a branch: ends are hard to predict.
+    #[inline(always)]
+    fn push(&mut self, idx: usize, has_ended: bool) {
+        self.list[self.n % (2 * LANES)] = idx as u32;
+        self.n += usize::from(has_ended);
+    }
+}
+
 /// Neighbouring carts, from a block's first on.
 #[derive(Debug)]
 pub(crate) struct CartShard<'a> {
@@ -96,12 +112,17 @@ impl Shard for CartShard<'_> {
                 self.step.rewards.fill(1.0);
                 self.step.reset.fill(false);
                 self.has_final.fill(false);
+                let mut ended = Ended::default();
                 for block in 0..self.blocks.len() {
                     match self.starts.len() - block * LANES {
-                        n if n < LANES => self.step_block(block, n, actions),
-                        _ => self.step_block(block, LANES, actions),
+                        n if n < LANES => self.step_block(block, n, actions, &mut ended),
+                        _ => self.step_block(block, LANES, actions, &mut ended),
+                    }
+                    if ended.n >= LANES {
+                        self.begin_next(&mut ended);
                     }
                 }
+                self.begin_next(&mut ended);
             },
         );
     }
@@ -148,9 +169,10 @@ impl CartShard<'_> {
         self.is_done[idx] = false;
     }
 
-    /// A step of the first `n` carts of a block.
+    /// A step of the first `n` carts of a block. Carts whose next episode begins within the step are put
+    /// on the list of `ended`.
     #[inline(always)]
-    fn step_block(&mut self, block: usize, n: usize, actions: &[u32]) {
+    fn step_block(&mut self, block: usize, n: usize, actions: &[u32], ended: &mut Ended) {
         let first = block * LANES;
         let range = first..first + n;
         let mut pushes = [0; LANES];
@@ -161,13 +183,42 @@ impl CartShard<'_> {
         self.blocks[block].observe(&mut self.observations[range.clone()]);
         self.step.terminated[range.clone()].copy_from_slice(&ends.fallen[..n]);
         self.step.truncated[range.clone()].copy_from_slice(&ends.truncated[..n]);
-        let mut any_is_done = false;
-        for (lane, is_done) in self.is_done[range.clone()].iter().enumerate() {
-            any_is_done |= ends.fallen[lane] | ends.truncated[lane] | is_done;
+        let is_done = &self.is_done[range.clone()];
+        let any_was_done = is_done.iter().fold(false, |any, &done| any | done);
+        if self.autoreset == Autoreset::SameStep && !any_was_done {
+            for lane in 0..n {
+                ended.push(first + lane, ends.fallen[lane] | ends.truncated[lane]);
+            }
+            return;
         }
-        if any_is_done {
+        let ends = ends.fallen.iter().zip(&ends.truncated);
+        let any_ends = ends.fold(false, |any, (&fallen, &truncated)| any | fallen | truncated);
+        if any_ends | any_was_done {
             range.for_each(|idx| self.end(idx));
         }
+    }
+
+    /// Begins the next episodes of the first carts on the list, up to [`LANES`] of them, and takes them off.
+    #[inline(always)]
+    fn begin_next(&mut self, ended: &mut Ended) {
+        let n = LANES.min(ended.n);
+        let mut streams = [self.starts[0].streams; LANES];
+        let mut keys = [0; LANES];
+        for lane in 0..n {
+            let start = &mut self.starts[ended.list[lane] as usize];
+            (streams[lane], keys[lane]) = (start.streams, start.next_key());
+        }
+        let motions = first_motions(streams, keys);
+        for lane in 0..n {
+            let idx = ended.list[lane] as usize;
+            let motion = motions.map(|numbers| numbers[lane]);
+            self.final_observations[idx] = self.observations[idx];
+            self.has_final[idx] = true;
+            self.blocks[idx / LANES].set(idx % LANES, &motion, 0);
+            self.observations[idx] = observe(&motion);
+        }
+        ended.list.copy_within(LANES.., 0);
+        ended.n -= n;
     }
 
     /// Ends or begins the episode of a cart after a step that ended one, or that came after the end

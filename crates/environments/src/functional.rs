@@ -100,6 +100,10 @@ pub trait FunctionalEnvironment: Clone + Debug + Send + Sync {
     /// Everything that decides what comes next, but for chance.
     type State: Clone + Debug + Send + Serialize + DeserializeOwned;
 
+    /// True if [`FunctionalEnvironment::observe_instead`] writes less than a whole observation. A vector
+    /// then keeps the last state of each copy's last episode.
+    const OBSERVES_CHANGES: bool = false;
+
     /// The space of observations.
     fn observation_space(&self) -> Space;
 
@@ -124,6 +128,13 @@ pub trait FunctionalEnvironment: Clone + Debug + Send + Sync {
     /// Brings the observation of the state before a transition up to date with the state after it: the same
     /// floats as [`FunctionalEnvironment::observe`] writes, which it calls where an environment does not know better.
     fn observe_change(&self, state: &Self::State, out: &mut [f32]) {
+        self.observe(state, out);
+    }
+
+    /// Brings `out`, the observation of the state `shown`, up to date with any other state: the same floats as
+    /// [`FunctionalEnvironment::observe`] writes.
+    fn observe_instead(&self, shown: &Self::State, state: &Self::State, out: &mut [f32]) {
+        let _ = shown;
         self.observe(state, out);
     }
 

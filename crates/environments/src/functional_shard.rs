@@ -17,6 +17,8 @@ pub(crate) struct Copy<S> {
     pub(crate) episode: u32,
     pub(crate) n_steps: u32,
     pub(crate) is_done: bool,
+    /// The state that the final row shows, of an environment that observes changes.
+    pub(crate) last_of_episode: Option<S>,
 }
 
 impl<S> Copy<S> {
@@ -31,6 +33,7 @@ impl<S> Copy<S> {
             episode: episode.episode,
             n_steps: 0,
             is_done: false,
+            last_of_episode: None,
         }
     }
 }
@@ -92,13 +95,16 @@ pub(crate) struct Shard<'a, E: FunctionalEnvironment> {
 impl<E: FunctionalEnvironment> Shard<'_, E> {
     /// Begins an episode of copy `idx` of the shard.
     pub(crate) fn begin(&mut self, idx: usize, episode: u32) {
-        let key = EpisodeKey {
+        self.copies[idx] = Copy::new(self.rules.environment, self.key(idx, episode));
+        self.show(idx);
+    }
+
+    fn key(&self, idx: usize, episode: u32) -> EpisodeKey {
+        EpisodeKey {
             seed: self.rules.seed,
             index: (self.first + idx) as u32,
             episode,
-        };
-        self.copies[idx] = Copy::new(self.rules.environment, key);
-        self.show(idx);
+        }
     }
 
     /// Writes the row of copy `idx` in observations and masks.
@@ -150,8 +156,7 @@ impl<E: FunctionalEnvironment> Shard<'_, E> {
         self.show_change(idx);
         self.record(idx, transition, truncated);
         if ends && self.rules.autoreset == Autoreset::SameStep {
-            self.keep_final(idx);
-            self.begin(idx, episode);
+            self.begin_next(idx, episode);
         }
     }
 
@@ -162,13 +167,29 @@ impl<E: FunctionalEnvironment> Shard<'_, E> {
         self.step.reset[idx] = false;
     }
 
-    fn keep_final(&mut self, idx: usize) {
+    /// Keeps the rows of the state that ended an episode, and begins the next one.
+    fn begin_next(&mut self, idx: usize, episode: u32) {
         self.has_final[idx] = true;
-        let (rows, last, rules) = (&self.rows, &mut self.final_rows, self.rules);
+        let (rules, key) = (self.rules, self.key(idx, episode));
+        let masks = idx * rules.n_mask_columns..(idx + 1) * rules.n_mask_columns;
+        self.final_rows.masks[masks.clone()].copy_from_slice(&self.rows.masks[masks]);
         let row = idx * rules.n_features..(idx + 1) * rules.n_features;
-        last.observations[row.clone()].copy_from_slice(&rows.observations[row]);
-        let row = idx * rules.n_mask_columns..(idx + 1) * rules.n_mask_columns;
-        last.masks[row.clone()].copy_from_slice(&rows.masks[row]);
+        let last = &mut self.final_rows.observations[row.clone()];
+        if !E::OBSERVES_CHANGES {
+            last.copy_from_slice(&self.rows.observations[row]);
+            return self.begin(idx, episode);
+        }
+        let environment = rules.environment;
+        let copy = &mut self.copies[idx];
+        let ended = std::mem::replace(copy, Copy::new(environment, key));
+        let out = &mut self.rows.observations[row];
+        match &ended.last_of_episode {
+            Some(shown) => environment.observe_instead(shown, &ended.state, last),
+            None => last.copy_from_slice(out),
+        }
+        environment.observe_instead(&ended.state, &copy.state, out);
+        copy.last_of_episode = Some(ended.state);
+        self.show_mask(idx);
     }
 }
 

@@ -429,6 +429,7 @@ impl<E: FunctionalEnvironment> VectorEnvironment for FunctionalVector<E> {
                 episode: saved.episode,
                 n_steps: saved.n_steps,
                 is_done: saved.is_done,
+                last_of_episode: None,
             };
         }
         self.step.clear(n);

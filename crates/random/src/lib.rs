@@ -25,13 +25,17 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+/// The step of SplitMix64's counter.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// SplitMix64's finaliser after one step of its counter: a bijection of u64 that scatters neighbouring inputs.
 ///
 /// # Source
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
 #[must_use]
+#[inline]
 pub fn mix(x: u64) -> u64 {
-    let mut z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = x.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -88,6 +92,52 @@ impl KeyedStreams {
     }
 }
 
+/// The first four numbers of [`KeyedRng::uniform_f64`] of N streams at once, each by its own streams and index:
+/// loops without branches, which a caller's vector instructions carry out side by side.
+///
+/// ```
+/// use shardgraph_random::{KeyedStreams, first_uniforms};
+/// let games = KeyedStreams::new(7, "games");
+/// let [first, second, ..] = first_uniforms([games; 2], [3, 4]);
+/// let mut stream = games.stream(4);
+/// assert_eq!((first[1], second[1]), (stream.uniform_f64(), stream.uniform_f64()));
+/// ```
+#[must_use]
+#[inline(always)]
+pub fn first_uniforms<const N: usize>(
+    streams: [KeyedStreams; N],
+    indices: [u64; N],
+) -> [[f64; N]; 4] {
+    // The words of a generator's state are the first outputs of SplitMix64 from its key.
+    let mut state = [[0u64; N]; 4];
+    for lane in 0..N {
+        let key = mix(streams[lane].key ^ mix(indices[lane]));
+        for (word, state) in (0..).zip(&mut state) {
+            state[lane] = mix(key.wrapping_add(GOLDEN.wrapping_mul(word)));
+        }
+    }
+    let mut numbers = [[0.0; N]; 4];
+    for numbers in &mut numbers {
+        for (lane, number) in numbers.iter_mut().enumerate() {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|word: usize| state[word][lane]);
+            let output = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
+            let (c, d) = (c ^ a, d ^ b);
+            state[0][lane] = a ^ d;
+            state[1][lane] = b ^ c;
+            state[2][lane] = c ^ (b << 17);
+            state[3][lane] = d.rotate_left(45);
+            *number = uniform(output);
+        }
+    }
+    numbers
+}
+
+/// The number in [0, 1) that 64 uniform bits stand for.
+#[inline(always)]
+fn uniform(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
 impl KeyedRng {
     /// Generator for the key (seed, purpose, index).
     ///
@@ -115,7 +165,7 @@ impl KeyedRng {
 
     /// Uniform on [0, 1), a multiple of 2^-53.
     pub fn uniform_f64(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        uniform(self.next_u64())
     }
 
     /// Uniform on [0, 1), a multiple of 2^-24.

@@ -56,6 +56,20 @@ fn the_keying_is_stable() {
 }
 
 #[test]
+fn first_numbers_of_many_streams_are_those_of_each() {
+    let streams = [3, 9, u64::MAX].map(|seed| KeyedStreams::new(seed, "streams"));
+    for first in [0, 1, 1 << 32, u64::MAX - 1] {
+        let indices = [first, first + 1, first ^ 0x5555];
+        let numbers = first_uniforms(streams, indices);
+        for (lane, index) in indices.into_iter().enumerate() {
+            let mut stream = streams[lane].stream(index);
+            let expected = [(); 4].map(|()| stream.uniform_f64());
+            assert_eq!(numbers.map(|numbers| numbers[lane]), expected);
+        }
+    }
+}
+
+#[test]
 fn every_part_of_the_key_matters() {
     let keys = [
         (0, "a", 0),

@@ -138,6 +138,34 @@ fn episodes_begin_anew_as_the_mode_says() {
     }
 }
 
+/// Rows that only changes were written to are those of episodes that are begun by hand, which are written whole.
+#[test]
+fn rows_of_many_episodes_are_those_written_anew() {
+    for known in ENVIRONMENTS {
+        let n = 8;
+        let mut same = make(known.name, n, Autoreset::SameStep);
+        let mut by_hand = make(known.name, n, Autoreset::Disabled);
+        same.reset(7);
+        by_hand.reset(7);
+        let mut rng = KeyedRng::new(4, known.name, 0);
+        for _ in 0..300 {
+            let drawn = draw(same.as_ref(), &mut rng);
+            same.step(drawn.actions()).unwrap();
+            by_hand.step(drawn.actions()).unwrap();
+            let width = same.observations().len() / n;
+            let step = by_hand.last_step().clone();
+            let marks: Vec<bool> = (0..n).map(|idx| step.ended(idx)).collect();
+            for idx in (0..n).filter(|&idx| marks[idx]) {
+                let last = &by_hand.observations()[idx * width..][..width];
+                assert_eq!(same.final_observation(idx), Some(last), "{}", known.name);
+            }
+            by_hand.reset_where(&marks).unwrap();
+            assert_eq!(same.observations(), by_hand.observations(), "{}", known.name);
+            assert_eq!(same.action_mask(), by_hand.action_mask(), "{}", known.name);
+        }
+    }
+}
+
 #[test]
 fn bytes_restore_the_same_future() {
     for known in ENVIRONMENTS {

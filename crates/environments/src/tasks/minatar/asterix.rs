@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::game::{Board, Chance, Game, Move, SIDE, beside, is_cell};
+use super::game::{Board, Cells, Chance, Game, Move, SIDE, beside, is_cell};
 use crate::functional::Transition;
 
 /// The rules.
@@ -22,6 +22,13 @@ pub(crate) struct Thing {
     is_right: bool,
     is_gold: bool,
 }
+
+/// In place of what is not there.
+const NOTHING: Thing = Thing {
+    x: 0,
+    is_right: false,
+    is_gold: false,
+};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -55,12 +62,13 @@ impl State {
         }
     }
 
-    /// What the player meets in a row is taken, or ends the game.
-    fn meet(&mut self, row: usize, transition: &mut Transition) {
-        match self.things[row] {
-            Some(thing) if (thing.x, row as i32 + 1) == (self.x, self.y) => {
+    /// What the player meets in its row is taken, or ends the game.
+    fn meet(&mut self, transition: &mut Transition) {
+        let place = &mut self.things[self.y as usize - 1];
+        match place {
+            Some(thing) if thing.x == self.x => {
                 if thing.is_gold {
-                    self.things[row] = None;
+                    *place = None;
                     transition.reward += 1.0;
                 } else {
                     transition.terminated = true;
@@ -71,16 +79,13 @@ impl State {
     }
 
     fn move_things(&mut self, transition: &mut Transition) {
-        for row in 0..N_ROWS {
-            let Some(thing) = &mut self.things[row] else {
-                continue;
-            };
-            thing.x = beside(thing.x, thing.is_right);
-            if !(0..SIDE).contains(&thing.x) {
-                self.things[row] = None;
-            }
-            self.meet(row, transition);
+        for place in &mut self.things {
+            *place = place.and_then(|thing| {
+                let x = beside(thing.x, thing.is_right);
+                (0..SIDE).contains(&x).then_some(Thing { x, ..thing })
+            });
         }
+        self.meet(transition);
     }
 
     fn become_harder(&mut self) {
@@ -135,14 +140,9 @@ impl Game for Asterix {
             state.spawn(chance);
             state.spawn_timer = state.spawn_speed;
         }
-        match chosen {
-            Move::Left => state.x = (state.x - 1).max(0),
-            Move::Right => state.x = (state.x + 1).min(SIDE - 1),
-            Move::Up => state.y = (state.y - 1).max(1),
-            Move::Down => state.y = (state.y + 1).min(SIDE - 2),
-            Move::Nothing | Move::Fire => {}
-        }
-        state.meet(state.y as usize - 1, &mut transition);
+        state.x = (state.x + chosen.right()).clamp(0, SIDE - 1);
+        state.y = (state.y + chosen.down()).clamp(1, N_ROWS as i32);
+        state.meet(&mut transition);
         if state.move_timer == 0 {
             state.move_timer = state.move_speed;
             state.move_things(&mut transition);
@@ -155,14 +155,21 @@ impl Game for Asterix {
         transition
     }
 
+    /// Without branches: which rows have something is hard to predict.
     fn draw(&self, state: &State, board: &mut Board) {
-        board.mark(state.x, state.y, 0);
-        for (row, thing) in state.things.iter().enumerate() {
-            let Some(thing) = thing else { continue };
-            let row = row as i32 + 1;
-            board.mark(thing.x, row, if thing.is_gold { 3 } else { 1 });
-            board.mark_within(beside(thing.x, !thing.is_right), row, 2);
+        let [mut enemies, mut trails, mut gold] = [Cells::default(); 3];
+        for (place, row) in state.things.iter().zip(1..) {
+            let thing = place.unwrap_or(NOTHING);
+            let cell = Cells::at(thing.x, row).only_if(place.is_some());
+            enemies = enemies.with(cell.only_if(!thing.is_gold));
+            gold = gold.with(cell.only_if(thing.is_gold));
+            let trail = Cells::within(beside(thing.x, !thing.is_right), row);
+            trails = trails.with(trail.only_if(place.is_some()));
         }
+        board.mark(Cells::at(state.x, state.y), 0);
+        board.mark(enemies, 1);
+        board.mark(trails, 2);
+        board.mark(gold, 3);
     }
 
     fn is_on_board(&self, state: &State) -> bool {

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::game::{Board, Chance, Game, Move, SIDE, is_cell};
+use super::game::{Board, Cells, Chance, Game, Move, SIDE, is_cell};
 use crate::functional::Transition;
 
 /// The rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Breakout;
 
-/// Rows of bricks, from the top.
-const BRICK_ROWS: std::ops::Range<usize> = 1..4;
 /// A full row, a bit a column.
 const FULL_ROW: u16 = (1 << SIDE) - 1;
+/// Three rows of bricks.
+const WALL: Cells = Cells::of_rows([0, FULL_ROW, FULL_ROW, FULL_ROW, 0, 0, 0, 0, 0, 0]);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -24,22 +24,9 @@ pub(crate) struct State {
     is_right: bool,
     is_down: bool,
     paddle: i32,
-    /// Bricks of each row, a bit a column.
-    bricks: [u16; SIDE as usize],
+    bricks: Cells,
     /// The ball has hit a brick since it last flew free.
     strike: bool,
-}
-
-fn wall() -> [u16; SIDE as usize] {
-    let mut bricks = [0; SIDE as usize];
-    bricks[BRICK_ROWS].fill(FULL_ROW);
-    bricks
-}
-
-impl State {
-    fn has_brick(&self, x: i32, y: i32) -> bool {
-        self.bricks[y as usize] >> x & 1 == 1
-    }
 }
 
 impl Game for Breakout {
@@ -59,7 +46,7 @@ impl Game for Breakout {
             is_right: from_left,
             is_down: true,
             paddle: 4,
-            bricks: wall(),
+            bricks: WALL,
             strike: false,
         }
     }
@@ -71,11 +58,7 @@ impl Game for Breakout {
         _ramping: bool,
         _chance: &mut impl Chance,
     ) -> Transition {
-        match chosen {
-            Move::Left => state.paddle = (state.paddle - 1).max(0),
-            Move::Right => state.paddle = (state.paddle + 1).min(SIDE - 1),
-            _ => {}
-        }
+        state.paddle = (state.paddle + chosen.right()).clamp(0, SIDE - 1);
         (state.last_x, state.last_y) = (state.ball_x, state.ball_y);
         let mut x = state.ball_x + if state.is_right { 1 } else { -1 };
         let mut y = state.ball_y + if state.is_down { 1 } else { -1 };
@@ -88,18 +71,18 @@ impl Game for Breakout {
         if y < 0 {
             y = 0;
             state.is_down = !state.is_down;
-        } else if state.has_brick(x, y) {
+        } else if state.bricks.has(x, y) {
             strikes = true;
             if !state.strike {
                 transition.reward = 1.0;
                 state.strike = true;
-                state.bricks[y as usize] &= !(1 << x);
+                state.bricks = state.bricks.without(Cells::at(x, y));
                 y = state.last_y;
                 state.is_down = !state.is_down;
             }
         } else if y == SIDE - 1 {
-            if state.bricks == [0; SIDE as usize] {
-                state.bricks = wall();
+            if state.bricks.is_empty() {
+                state.bricks = WALL;
             }
             if state.ball_x == state.paddle {
                 state.is_down = !state.is_down;
@@ -118,16 +101,15 @@ impl Game for Breakout {
     }
 
     fn draw(&self, state: &State, board: &mut Board) {
-        board.mark(state.ball_x, state.ball_y, 1);
-        board.mark(state.paddle, SIDE - 1, 0);
-        board.mark(state.last_x, state.last_y, 2);
-        board.mark_rows(&state.bricks, 3);
+        board.mark(Cells::at(state.paddle, SIDE - 1), 0);
+        board.mark(Cells::at(state.ball_x, state.ball_y), 1);
+        board.mark(Cells::at(state.last_x, state.last_y), 2);
+        board.mark(state.bricks, 3);
     }
 
     fn is_on_board(&self, state: &State) -> bool {
         is_cell(state.ball_x, state.ball_y)
             && is_cell(state.last_x, state.last_y)
             && is_cell(state.paddle, 0)
-            && state.bricks.iter().all(|row| *row <= FULL_ROW)
     }
 }

@@ -22,12 +22,12 @@ pub(crate) struct MinAtar<G> {
 pub(crate) struct Played<S> {
     game: S,
     last_action: u32,
-    /// The state's board, where it is drawn.
+    /// The state's board and the one before the last transition, in turn; absent before the first one.
     #[serde(skip)]
-    board: Option<Board>,
-    /// The board before the last transition.
+    boards: Option<[Board; 2]>,
+    /// Which of both is the state's.
     #[serde(skip)]
-    before: Board,
+    now: u8,
 }
 
 /// Options of the games.
@@ -66,15 +66,24 @@ impl<G: Game> MinAtar<G> {
         }
     }
 
-    fn board_of(&self, state: &G::State) -> Board {
+    fn draw(&self, game: &G::State) -> Board {
         let mut board = Board::default();
-        self.game.draw(state, &mut board);
+        self.game.draw(game, &mut board);
         board
+    }
+
+    fn board_of(&self, state: &Played<G::State>) -> Board {
+        match &state.boards {
+            Some(boards) => boards[usize::from(state.now)],
+            None => self.draw(&state.game),
+        }
     }
 }
 
 impl<G: Game> FunctionalEnvironment for MinAtar<G> {
     type State = Played<G::State>;
+
+    const OBSERVES_CHANGES: bool = true;
 
     fn observation_space(&self) -> Space {
         let side = SIDE as usize;
@@ -86,11 +95,12 @@ impl<G: Game> FunctionalEnvironment for MinAtar<G> {
     }
 
     fn initial(&self, rng: &mut KeyedRng) -> Self::State {
+        let game = self.game.initial(rng);
         Played {
-            game: self.game.initial(rng),
             last_action: 0,
-            board: None,
-            before: Board::default(),
+            boards: Some([self.draw(&game); 2]),
+            now: 0,
+            game,
         }
     }
 
@@ -100,29 +110,39 @@ impl<G: Game> FunctionalEnvironment for MinAtar<G> {
         action: Action<'_>,
         rng: &mut KeyedRng,
     ) -> Transition {
-        let before = state.board.take();
-        state.before = before.unwrap_or_else(|| self.board_of(&state.game));
-        if !(self.sticky_actions > 0.0 && rng.chance(self.sticky_actions)) {
-            state.last_action = action.number();
-        }
+        // Without a branch: it is not known yet when the action is.
+        let repeats = self.sticky_actions > 0.0 && rng.chance(self.sticky_actions);
+        state.last_action = match repeats {
+            true => state.last_action,
+            false => action.number(),
+        };
         let chosen = self.moves[state.last_action as usize];
+        let first = || [self.draw(&state.game); 2];
+        let boards = state.boards.get_or_insert_with(first);
         let transition = self
             .game
             .advance(&mut state.game, chosen, self.ramping, rng);
-        state.board = Some(self.board_of(&state.game));
+        state.now ^= 1;
+        boards[usize::from(state.now)] = self.draw(&state.game);
         transition
     }
 
     fn observe(&self, state: &Self::State, out: &mut [f32]) {
-        self.board_of(&state.game).write(G::N_CHANNELS, out);
+        self.board_of(state).write(G::N_CHANNELS, out);
     }
 
     /// Most cells stay as they are: those that change are written.
     fn observe_change(&self, state: &Self::State, out: &mut [f32]) {
-        match &state.board {
-            Some(board) => board.write_changes(&state.before, G::N_CHANNELS, out),
-            None => self.observe(state, out),
-        }
+        let Some(boards) = &state.boards else {
+            return self.observe(state, out);
+        };
+        let now = usize::from(state.now);
+        boards[now].write_changes(&boards[1 - now], G::N_CHANNELS, out);
+    }
+
+    fn observe_instead(&self, shown: &Self::State, state: &Self::State, out: &mut [f32]) {
+        let (board, before) = (self.board_of(state), self.board_of(shown));
+        board.write_changes(&before, G::N_CHANNELS, out);
     }
 
     fn is_state(&self, state: &Self::State) -> bool {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::game::{Board, Chance, Game, Move, SIDE, is_cell};
+use super::game::{Board, Cells, Chance, Game, Move, SIDE, is_cell};
 use crate::functional::Transition;
 
 /// The rules.
@@ -93,11 +93,9 @@ impl Game for Freeway {
         chance: &mut impl Chance,
     ) -> Transition {
         let mut transition = Transition::default();
-        if state.move_timer == 0 && matches!(chosen, Move::Up | Move::Down) {
-            state.move_timer = PLAYER_SPEED;
-            let by = if chosen == Move::Up { -1 } else { 1 };
-            state.y = (state.y + by).clamp(0, SIDE - 1);
-        }
+        let down = chosen.down() * i32::from(state.move_timer == 0);
+        state.move_timer = if down == 0 { state.move_timer } else { PLAYER_SPEED };
+        state.y = (state.y + down).clamp(0, SIDE - 1);
         if state.y == 0 {
             transition.reward = 1.0;
             state.draw_speeds(chance);
@@ -119,13 +117,15 @@ impl Game for Freeway {
     }
 
     fn draw(&self, state: &State, board: &mut Board) {
-        board.mark(COLUMN, state.y, 0);
-        for (lane, car) in state.cars.iter().enumerate() {
-            let row = lane as i32 + 1;
-            board.mark(car.x, row, 1);
+        board.mark(Cells::at(COLUMN, state.y), 0);
+        let mut cars = Cells::default();
+        for (car, row) in state.cars.iter().zip(1..) {
+            cars = cars.with(Cells::at(car.x, row));
             let behind = on_ring(car.x - car.speed.signum());
-            board.mark(behind, row, car.speed.unsigned_abs() as usize + 1);
+            let channel = car.speed.unsigned_abs() as usize + 1;
+            board.mark(Cells::at(behind, row), channel);
         }
+        board.mark(cars, 1);
     }
 
     fn is_on_board(&self, state: &State) -> bool {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::game::{Board, Chance, Game, MOVES, Move, SIDE, beside, is_cell};
+use super::game::{Board, Cells, Chance, Game, MOVES, Move, SIDE, beside, is_cell};
 use crate::functional::Transition;
 
 /// The rules.
@@ -102,22 +102,19 @@ impl State {
     }
 
     fn take(&mut self, chosen: Move) {
-        match chosen {
-            Move::Fire if self.shot_timer == 0 => {
-                self.friendly_bullets.push(Mover {
-                    x: self.x,
-                    y: self.y,
-                    is_right: self.is_right,
-                    ..Mover::default()
-                });
-                self.shot_timer = SHOT_COOL_DOWN;
-            }
-            Move::Left => (self.x, self.is_right) = ((self.x - 1).max(0), false),
-            Move::Right => (self.x, self.is_right) = ((self.x + 1).min(SIDE - 1), true),
-            Move::Up => self.y = (self.y - 1).max(0),
-            Move::Down => self.y = (self.y + 1).min(SIDE - 2),
-            Move::Nothing | Move::Fire => {}
+        if chosen == Move::Fire && self.shot_timer == 0 {
+            self.friendly_bullets.push(Mover {
+                x: self.x,
+                y: self.y,
+                is_right: self.is_right,
+                ..Mover::default()
+            });
+            self.shot_timer = SHOT_COOL_DOWN;
         }
+        let right = chosen.right();
+        self.is_right = if right == 0 { self.is_right } else { right > 0 };
+        self.x = (self.x + right).clamp(0, SIDE - 1);
+        self.y = (self.y + chosen.down()).clamp(0, SIDE - 2);
     }
 
     /// Moves the player's bullets, newest first; the number of enemies that they hit.
@@ -277,6 +274,12 @@ fn remove_at(movers: &mut Vec<Mover>, x: i32, y: i32) -> bool {
     found.is_some()
 }
 
+/// Where they are.
+fn cells_of(movers: &[Mover]) -> Cells {
+    let cells = movers.iter().map(|mover| Cells::at(mover.x, mover.y));
+    cells.fold(Cells::default(), Cells::with)
+}
+
 impl Game for Seaquest {
     type State = State;
 
@@ -341,25 +344,24 @@ impl Game for Seaquest {
     }
 
     fn draw(&self, state: &State, board: &mut Board) {
-        board.mark(state.x, state.y, 0);
-        board.mark_within(beside(state.x, !state.is_right), state.y, 1);
+        let (submarine, behind) = (Cells::at(state.x, state.y), beside(state.x, !state.is_right));
+        board.mark(submarine, 0);
+        board.mark(Cells::within(behind, state.y), 1);
         let n_full = state.oxygen.max(0) * 10 / MAX_OXYGEN;
-        board.mark_row((1 << n_full) - 1, SIDE - 1, 7);
+        board.mark(Cells::of_row((1 << n_full) - 1, SIDE - 1), 7);
         let n_divers = state.n_divers.max(0);
-        board.mark_row(((1 << n_divers) - 1) << (9 - n_divers), SIDE - 1, 8);
-        let bullets = [(&state.friendly_bullets, 2), (&state.enemy_bullets, 4)];
-        for (movers, channel) in bullets {
-            movers
-                .iter()
-                .for_each(|mover| board.mark(mover.x, mover.y, channel));
+        let divers = ((1 << n_divers) - 1) << (9 - n_divers);
+        board.mark(Cells::of_row(divers, SIDE - 1), 8);
+        board.mark(cells_of(&state.friendly_bullets), 2);
+        board.mark(cells_of(&state.enemy_bullets), 4);
+        let mut trails = Cells::default();
+        for (movers, channel) in [(&state.fish, 5), (&state.submarines, 6), (&state.divers, 9)] {
+            board.mark(cells_of(movers), channel);
+            trails = movers.iter().fold(trails, |trails, mover| {
+                trails.with(Cells::within(beside(mover.x, !mover.is_right), mover.y))
+            });
         }
-        let others = [(&state.fish, 5), (&state.submarines, 6), (&state.divers, 9)];
-        for (movers, channel) in others {
-            for mover in movers {
-                board.mark(mover.x, mover.y, channel);
-                board.mark_within(beside(mover.x, !mover.is_right), mover.y, 3);
-            }
-        }
+        board.mark(trails, 3);
     }
 
     fn is_on_board(&self, state: &State) -> bool {
