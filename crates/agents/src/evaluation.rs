@@ -117,7 +117,7 @@ mod tests {
     use crate::config::AgentConfig;
     use crate::dqn::DqnAgent;
     use crate::run_options::RunOptions;
-    use crate::testing::cartpole;
+    use crate::tests::environments::cartpole;
 
     #[test]
     fn a_number_of_episodes_is_checked() {

@@ -316,7 +316,7 @@ pub(crate) mod tests {
     use shardgraph_environments::{Autoreset, CartPoles};
 
     use super::*;
-    use crate::testing::cartpole;
+    use crate::tests::environments::cartpole;
 
     /// A transition as a memory gets it.
     #[derive(Debug, PartialEq)]

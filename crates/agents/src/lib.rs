@@ -55,12 +55,6 @@ mod train_topology;
 mod weights;
 
 #[cfg(test)]
-mod own_environment_tests;
-#[cfg(test)]
-mod ranks_tests;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
 // The crates whose types are part of this one's interface.

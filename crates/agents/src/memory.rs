@@ -121,7 +121,7 @@ fn environment_bytes(config: &AgentConfig, environments: &Environments, parts: P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::cartpole;
+    use crate::tests::environments::cartpole;
 
     fn config(text: &str) -> AgentConfig {
         let config = AgentConfig::from_toml(text).unwrap();

@@ -1,11 +1,15 @@
 //! Settings, whole runs in folders, weights in files, and that cart and pole is learnt.
 
+pub(crate) mod environments;
+mod own_environment;
+mod ranks;
+
 use std::fs;
 use std::path::Path;
 
 use crate::config::{Widths, n_weights_of_policy, n_weights_of_values};
 use crate::evaluation::Choice;
-use crate::testing::cartpole;
+use crate::tests::environments::cartpole;
 use crate::{
     Agent, AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, PolicyAgent, RunOptions,
     Start, TrainOutcome, train, train_as_rank,

@@ -7,8 +7,6 @@ mod trainer;
 mod update;
 
 #[cfg(test)]
-mod eager_tests;
-#[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod tests;

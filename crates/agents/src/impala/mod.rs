@@ -12,8 +12,6 @@ pub(crate) mod ranks;
 mod trajectory;
 
 #[cfg(test)]
-mod eager_tests;
-#[cfg(test)]
 mod tests;
 
 pub use config::ImpalaConfig;

@@ -1,6 +1,8 @@
 //! Tests of IMPALA: lock step as the anchor, the queue's bounds, and actors that die at every message.
 #![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
+mod eager;
+
 use std::time::Duration;
 
 use shardgraph_collectives::Timeout;
@@ -21,13 +23,13 @@ use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::run::Start;
 use crate::run_options::RunOptions;
-use crate::testing::cartpole;
+use crate::tests::environments::cartpole;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;
 use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
 use crate::train_topology::train_topology;
 
-pub(super) fn small(lstm: Option<usize>) -> ImpalaConfig {
+fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
         unroll_steps: 7,
         batch_trajectories: 6,

@@ -1,5 +1,7 @@
 //! PPO against its definition and across ranks, checkpoints and environments.
 
+mod eager;
+
 use shardgraph_collectives::Timeout;
 use shardgraph_environments::space::Space;
 use shardgraph_environments::{Action, FunctionalEnvironment, Transition};
@@ -10,7 +12,7 @@ use crate::evaluation::{Choice, Evaluation};
 use crate::run::{Start, TrainOutcome, train};
 use crate::run_environments::Environments;
 use crate::run_options::RunOptions;
-use crate::testing::{cartpole, corridors};
+use crate::tests::environments::{cartpole, corridors};
 
 fn config(steps: u64, algorithm: &str) -> AgentConfig {
     AgentConfig::from_toml(&format!(

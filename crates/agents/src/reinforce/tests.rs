@@ -12,7 +12,7 @@ use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
 use crate::run::Start;
 use crate::run_options::RunOptions;
-use crate::testing::corridors;
+use crate::tests::environments::corridors;
 
 fn config(steps: u64) -> AgentConfig {
     let mut reinforce = ReinforceConfig::default();

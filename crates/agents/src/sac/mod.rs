@@ -6,8 +6,6 @@ mod trainer;
 mod update;
 
 #[cfg(test)]
-mod eager_tests;
-#[cfg(test)]
 mod tests;
 
 pub use agent::SacAgent;

@@ -1,6 +1,8 @@
 //! Soft actor-critic across ranks, checkpoints, spaces and settings.
 #![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
+mod eager;
+
 use shardgraph_environments::space::Space;
 
 use crate::agent::Agent;

@@ -6,16 +6,16 @@ use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{ActionDistribution, ActorCritic, PpoBatch, PpoLoss, PpoOutput};
 use shardgraph_device::Device;
 
-use super::block::Rollout;
-use super::trainer::PpoTrainer;
 use crate::config::AgentConfig;
 use crate::experience::tests::put_before_the_limit;
 use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
+use crate::ppo::block::Rollout;
+use crate::ppo::trainer::PpoTrainer;
 use crate::rank_trainer::{Place, RankTrainer};
 use crate::run_environments::Environments;
 use crate::run_options::RunOptions;
-use crate::testing::{cartpole, corridors};
+use crate::tests::environments::{cartpole, corridors};
 
 const RATE: f32 = 0.05;
 

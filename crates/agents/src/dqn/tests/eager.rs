@@ -6,8 +6,8 @@ use shardgraph_components::{DqnBatch, Initialiser, OptimiserRule, QNetwork};
 use shardgraph_device::Device;
 use shardgraph_replay::{LeafRef, Rows};
 
-use super::tests::{agent, batch, small, spaces, update};
-use super::{DqnAgent, DqnConfig, PrioritizedConfig, column, layout_of};
+use super::{agent, batch, small, spaces, update};
+use crate::dqn::{DqnAgent, DqnConfig, PrioritizedConfig, column, layout_of};
 use crate::observations::penalties;
 use crate::run_environments::Spaces;
 

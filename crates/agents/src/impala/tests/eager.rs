@@ -8,14 +8,14 @@ use shardgraph_components::{
 };
 use shardgraph_device::Device;
 
-use super::actor::Actor;
-use super::config::ImpalaConfig;
-use super::learner::Learner;
-use super::tests::small;
-use super::trajectory::Unroll;
+use super::small;
+use crate::impala::actor::Actor;
+use crate::impala::config::ImpalaConfig;
+use crate::impala::learner::Learner;
+use crate::impala::trajectory::Unroll;
 use crate::policy_program::build_policy;
 use crate::run_environments::Environments;
-use crate::testing::{cartpole, corridors};
+use crate::tests::environments::{cartpole, corridors};
 
 /// Trajectories, and time steps of each.
 const N: usize = 6;

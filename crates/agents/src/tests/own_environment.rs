@@ -8,7 +8,7 @@ use crate::dqn::DqnTrainer;
 use crate::evaluation::{Choice, Evaluation};
 use crate::run::{Start, train};
 use crate::run_options::RunOptions;
-use crate::testing::corridors;
+use crate::tests::environments::corridors;
 use crate::train_topology::train_topology;
 
 fn config(steps: u64, algorithm: &str) -> AgentConfig {

@@ -11,10 +11,9 @@ use shardgraph_environments::space::Space;
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::{LeafRef, Rows};
 
-use super::agent::SacAgent;
-use super::config::{SacConfig, SacNetworkConfig, TemperatureConfig};
 use crate::dqn::{column, layout_of};
 use crate::run_environments::Spaces;
+use crate::sac::{SacAgent, SacConfig, SacNetworkConfig, TemperatureConfig};
 
 const N: usize = 12;
 const N_INPUTS: usize = 3;
