@@ -8,7 +8,7 @@ use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_device::{Device, DeviceKind};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, diverged};
 
 /// A network, as a function of observations.
 pub(crate) type Record<'a> =
@@ -124,13 +124,4 @@ impl ActProgram {
             false => Cow::Owned(self.program.read(ROWS)?),
         })
     }
-}
-
-/// That a number of an agent is not finite any more.
-#[cold]
-pub(crate) fn diverged(agent: &str, method: &str, what: &str) -> Error {
-    ErrorKind::Diverged(format!(
-        "{agent}::{method}: {what} is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`"
-    ))
-    .into()
 }

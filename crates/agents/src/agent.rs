@@ -5,13 +5,8 @@ use std::path::Path;
 
 use shardgraph_random::KeyedRng;
 
-use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::DqnAgent;
 use crate::error::Error;
 use crate::observations::{ActionBuffer, Seen};
-use crate::policy_agent::PolicyAgent;
-use crate::run_options::RunOptions;
-use crate::sac::SacAgent;
 use crate::weights::hash_of;
 
 /// What every agent can do: take weights, and act as well as it can.
@@ -34,7 +29,10 @@ pub trait Agent: fmt::Debug {
     ///
     /// # Errors
     /// When there are none and the agent has a policy, or the device refuses.
-    fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error>;
+    fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error> {
+        let _ = n_environments; // most see one observation at a time
+        Ok(())
+    }
 
     /// The best action for each observation, into `actions`: of those that may be taken the one of the largest value, or the likeliest
     /// one; the first of several.
@@ -63,7 +61,10 @@ pub trait Agent: fmt::Debug {
     ///
     /// # Errors
     /// When there is no such environment among those that [`Agent::begin_episodes`] was told of.
-    fn end_episode(&mut self, environment: usize) -> Result<(), Error>;
+    fn end_episode(&mut self, environment: usize) -> Result<(), Error> {
+        let _ = environment;
+        Ok(())
+    }
 
     /// The trained weights, one parameter behind the other.
     fn weights(&self) -> &[f32];
@@ -90,23 +91,5 @@ pub trait Agent: fmt::Debug {
     /// A hash of the weights' bits: the XXH3 hash of their little-endian bytes.
     fn weights_hash(&self) -> u64 {
         hash_of(self.weights())
-    }
-}
-
-impl AgentConfig {
-    /// The agent of these settings, with its first weights.
-    ///
-    /// # Errors
-    /// When a setting cannot be right, or the device refuses.
-    ///
-    /// An example is at [`Agent`].
-    pub fn agent(&self, options: &RunOptions) -> Result<Box<dyn Agent>, Error> {
-        Ok(match &self.algorithm {
-            Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(self, options)?),
-            Algorithm::Sac(_) => Box::new(SacAgent::of_config(self, options)?),
-            Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => {
-                Box::new(PolicyAgent::of_config(self, options)?)
-            }
-        })
     }
 }

@@ -2,12 +2,15 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use shardgraph_autodiff::Params;
+use shardgraph_components::Optimiser;
 use shardgraph_device::Device;
 use shardgraph_job::{Checkpoint, Tensors};
 
 use crate::config::{AgentConfig, Algorithm};
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
+use crate::rank_trainer::Standing;
 
 /// The files of each checkpoint.
 pub(crate) const FILES: &[&str] = &[STATE, RUN];
@@ -25,6 +28,14 @@ pub(crate) struct RunState {
     pub(crate) episodes: EpisodeStatistics,
     /// The family of devices that the run computes on; others round otherwise.
     pub(crate) device: String,
+}
+
+/// What learns, as a checkpoint has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Learner<'a> {
+    pub(crate) params: &'a Params,
+    pub(crate) optimiser: &'a Optimiser,
+    pub(crate) device: &'a Device,
 }
 
 /// `run.json`: the same for all, and what an algorithm adds.
@@ -82,6 +93,15 @@ impl RunState {
         };
         state.episodes = state.episodes.of_environments(n)?;
         Ok((state, more))
+    }
+
+    pub(crate) fn standing(&self) -> Standing<'_> {
+        Standing {
+            config: &self.config,
+            n_steps: self.n_steps,
+            n_updates: self.n_updates,
+            episodes: &self.episodes,
+        }
     }
 
     /// The checkpoint of this moment.

@@ -53,8 +53,10 @@ pub enum ErrorKind {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Training diverged; the payload says where it shows and what to try.
-    #[error("{0}")]
+    /// Training diverged; the payload says which number is not finite any more.
+    #[error(
+        "{0} is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`"
+    )]
     Diverged(String),
     /// A component could not be made or did not fit.
     #[error(transparent)]
@@ -187,6 +189,12 @@ from!(
     Environment shardgraph_environments::Error,
     Replay shardgraph_replay::Error,
 );
+
+/// That a number of an agent is not finite any more.
+#[cold]
+pub(crate) fn diverged(agent: &str, method: &str, what: &str) -> Error {
+    ErrorKind::Diverged(format!("{agent}::{method}: {what}")).into()
+}
 
 impl From<shardgraph_job::Error> for Error {
     fn from(error: shardgraph_job::Error) -> Self {

@@ -24,6 +24,8 @@ mod act_programs;
 mod advance;
 mod agent;
 mod apex;
+mod block_sum;
+mod build_agent;
 mod checkpoint;
 mod config;
 mod documented;
@@ -44,6 +46,7 @@ mod policy_program;
 mod ppo;
 mod rank_trainer;
 mod reinforce;
+mod rules;
 mod run;
 mod run_environments;
 mod run_options;
@@ -69,7 +72,7 @@ pub use shardgraph_replay as replay;
 
 pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};
-pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION, Widths};
+pub use config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 pub use dqn::{
     DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig,
     StepReport, Update, transition_layout,
@@ -82,8 +85,9 @@ pub use observations::{ActionBuffer, Seen};
 pub use policy_agent::PolicyAgent;
 pub use ppo::PpoConfig;
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_gradient, policy_step, rewards};
+pub use rules::Widths;
 pub use run::{Start, TrainOutcome, TrainProgress, train, train_as_rank};
-pub use run_environments::{Environments, Spaces};
+pub use run_environments::{EnvironmentConfig, Environments, Spaces};
 pub use run_options::RunOptions;
 pub use sac::{SacAgent, SacConfig, SacNetworkConfig, SacReplayConfig, TemperatureConfig};
 pub use statistics::{Interval, interquartile_interval, interquartile_mean};

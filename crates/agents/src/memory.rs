@@ -3,10 +3,11 @@
 use shardgraph_device::free_host_bytes;
 use shardgraph_replay::{NStepAssembler, PrioritizedMemory};
 
-use crate::config::{AgentConfig, Algorithm, Rule};
+use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::layout_of;
 use crate::error::Error;
 use crate::experience::Start;
+use crate::rules::Rule;
 use crate::run_environments::Environments;
 
 /// Where the parts of a run are.

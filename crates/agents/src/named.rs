@@ -3,11 +3,12 @@
 use shardgraph_components::{ActorCriticShape, OptimiserConfig, PpoLoss, QNetworkShape};
 
 use crate::apex::ApexConfig;
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::impala::ImpalaConfig;
 use crate::ppo::PpoConfig;
 use crate::reinforce::ReinforceConfig;
+use crate::run_environments::EnvironmentConfig;
 use crate::sac::{SacConfig, SacNetworkConfig};
 
 /// Settings that come with the program.

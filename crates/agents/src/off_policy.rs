@@ -3,20 +3,19 @@
 
 use std::ops::Range;
 
-use shardgraph_autodiff::Params;
-use shardgraph_components::Optimiser;
 use shardgraph_device::Device;
 use shardgraph_environments::Actions;
 use shardgraph_job::{Checkpoint, Tensors};
 use shardgraph_replay::LeafRef;
 
-use crate::checkpoint::{NoMore, RunState, restore};
-use crate::config::{AgentConfig, MAX_ROWS, Rule};
+use crate::checkpoint::{Learner, NoMore, RunState, restore};
+use crate::config::AgentConfig;
 use crate::dqn::{Replay, ReplayConfig, layout_of};
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::experience::Experience;
 use crate::memory::{Parts, check_room};
+use crate::rank_trainer::Standing;
 use crate::run_options::RunOptions;
 
 /// The name of the environments' state.
@@ -30,14 +29,6 @@ pub(crate) struct OffPolicyRun {
     pub(crate) replay: Replay,
     pub(crate) n_steps: u64,
     pub(crate) n_updates: u64,
-}
-
-/// What learns, as a checkpoint has it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Learner<'a> {
-    pub(crate) params: &'a Params,
-    pub(crate) optimiser: &'a Optimiser,
-    pub(crate) device: &'a Device,
 }
 
 impl OffPolicyRun {
@@ -74,6 +65,15 @@ impl OffPolicyRun {
         Ok(first..self.n_steps + 1)
     }
 
+    pub(crate) fn standing(&self) -> Standing<'_> {
+        Standing {
+            config: &self.config,
+            n_steps: self.n_steps,
+            n_updates: self.n_updates,
+            episodes: self.experience.episodes(),
+        }
+    }
+
     /// Everything that decides how the run goes on.
     pub(crate) fn to_checkpoint(&self, learner: Learner<'_>) -> Result<Checkpoint, Error> {
         let (optimiser, replay) = (learner.optimiser.to_bytes(), self.replay.to_bytes());
@@ -107,62 +107,4 @@ impl OffPolicyRun {
             self.experience.restore(ENVIRONMENTS, state, run.episodes)
         })
     }
-}
-
-/// The settings of batches that are drawn from a replay memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BatchSettings {
-    pub(crate) batch_size: usize,
-    pub(crate) gradient_blocks: usize,
-    pub(crate) learning_starts: u64,
-    pub(crate) train_every: u64,
-    pub(crate) log_updates: u64,
-    pub(crate) capacity: usize,
-    /// Steps whose transitions are not complete yet.
-    pub(crate) n_waiting: u64,
-}
-
-impl BatchSettings {
-    /// The memory must hold a batch when the first update comes, and its blocks must be equal.
-    pub(crate) fn rules(self) -> [Rule; 7] {
-        let n_needed = self.batch_size as u64 + self.n_waiting;
-        [
-            Rule::between("algorithm.batch_size", self.batch_size as u64, MAX_ROWS),
-            Rule::at_least_1("algorithm.gradient_blocks", self.gradient_blocks as u64),
-            Rule {
-                field: "algorithm.gradient_blocks",
-                holds: self.gradient_blocks > 0
-                    && self.batch_size.is_multiple_of(self.gradient_blocks),
-                expected: format!("a number that divides `batch_size`, {}", self.batch_size),
-                given: self.gradient_blocks.to_string(),
-            },
-            Rule::at_least_1("algorithm.train_every", self.train_every),
-            Rule::at_least_1("algorithm.log_updates", self.log_updates),
-            Rule {
-                field: "algorithm.replay.capacity",
-                holds: (self.batch_size..=u32::MAX as usize).contains(&self.capacity),
-                expected: format!("`batch_size`, {}, to 2^32 - 1", self.batch_size),
-                given: self.capacity.to_string(),
-            },
-            Rule {
-                field: "algorithm.learning_starts",
-                holds: self.learning_starts >= n_needed,
-                expected: format!(
-                    "at least {n_needed} steps, after which the memory holds a batch"
-                ),
-                given: self.learning_starts.to_string(),
-            },
-        ]
-    }
-}
-
-/// Whether each rank has a block of every batch.
-pub(crate) fn check_ranks(gradient_blocks: usize, n_ranks: u32) -> Result<(), Error> {
-    Rule {
-        field: "algorithm.gradient_blocks",
-        holds: n_ranks as usize <= gradient_blocks,
-        expected: format!("at least {n_ranks}, a block for each rank"),
-        given: gradient_blocks.to_string(),
-    }
-    .check()
 }

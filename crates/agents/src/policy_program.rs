@@ -5,7 +5,7 @@ use shardgraph_collectives::Comm;
 use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
 use shardgraph_device::{Device, DeviceKind};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, diverged};
 use crate::observations::{Seen, penalties};
 use crate::run_environments::Environments;
 
@@ -215,8 +215,7 @@ impl PolicyProgram {
         if numbers.into_iter().all(|x| x.is_finite()) {
             return Ok(());
         }
-        let text = "the policy's logits or values are not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
-        Err(ErrorKind::Diverged(text.to_owned()).into())
+        Err(diverged("PolicyAgent", "act", "a logit or a value"))
     }
 
     fn set_mask(&mut self, mask: Option<&[bool]>) -> Result<(), Error> {

@@ -18,6 +18,16 @@ pub(crate) struct Place {
     pub(crate) n_ranks: u32,
 }
 
+/// The settings of a run, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) config: &'a AgentConfig,
+    /// Of all environments together.
+    pub(crate) n_steps: u64,
+    pub(crate) n_updates: u64,
+    pub(crate) episodes: &'a EpisodeStatistics,
+}
+
 /// An algorithm whose ranks share each batch: one rank's part of a run, with all that decides how it goes on.
 pub(crate) trait RankTrainer: Sized {
     /// Before its first step.
@@ -39,17 +49,8 @@ pub(crate) trait RankTrainer: Sized {
     /// The smallest part of the run: some steps, and the updates that are due then. All ranks call it, and all get the same report.
     fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error>;
 
-    /// The settings of the run.
-    fn config(&self) -> &AgentConfig;
-
-    /// Steps so far of all environments together.
-    fn n_steps(&self) -> u64;
-
-    /// Updates so far.
-    fn n_updates(&self) -> u64;
-
-    /// Returns of the episodes so far.
-    fn episodes(&self) -> &EpisodeStatistics;
+    /// Where the run stands.
+    fn standing(&self) -> Standing<'_>;
 
     /// What it learns.
     fn params(&self) -> &Params;

@@ -20,7 +20,7 @@ use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::DqnTrainer;
 use crate::error::Error;
 use crate::ppo::PpoTrainer;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::run_options::RunOptions;
 use crate::sac::SacTrainer;
 use crate::weights;
@@ -261,18 +261,18 @@ fn run_by<T: RankTrainer>(
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TrainOutcome, Error> {
     let (trainer, recorder) = begin::<T>(ranks, start, options)?;
-    let begun_at = (
-        trainer.n_steps(),
-        trainer.episodes().n_episodes(),
-        trainer.n_updates(),
-    );
-    let config = trainer.config();
-    let until = last_step(config, begun_at.0, options.stop_at)?;
-    let every = || CheckpointSchedule::every_steps(config.checkpoint_steps);
-    let steps = LoopOptions {
-        until,
-        schedule: start.folder().map(|_| every()),
-    };
+    let Standing {
+        config,
+        n_steps,
+        n_updates,
+        episodes,
+    } = trainer.standing();
+    let (n_episodes, every) = (episodes.n_episodes(), config.checkpoint_steps);
+    let until = last_step(config, n_steps, options.stop_at)?;
+    let schedule = start
+        .folder()
+        .map(|_| CheckpointSchedule::every_steps(every));
+    let steps = LoopOptions { until, schedule };
     let mut training = Training {
         trainer,
         until,
@@ -285,12 +285,13 @@ fn run_by<T: RankTrainer>(
         }
     })?;
     let trainer = training.trainer;
+    let ended = trainer.standing();
     Ok(TrainOutcome {
-        n_steps: trainer.n_steps() - begun_at.0,
-        n_episodes: trainer.episodes().n_episodes() - begun_at.1,
-        n_updates: trainer.n_updates() - begun_at.2,
-        mean_return: trainer.episodes().mean_return(),
-        config: trainer.config().clone(),
+        n_steps: ended.n_steps - n_steps,
+        n_episodes: ended.episodes.n_episodes() - n_episodes,
+        n_updates: ended.n_updates - n_updates,
+        mean_return: ended.episodes.mean_return(),
+        config: ended.config.clone(),
         agent: trainer.into_agent(options)?,
     })
 }
@@ -310,7 +311,7 @@ fn begin<T: RankTrainer>(
     let (trainer, taken) = place.load(ranks, new, |_, newest| {
         T::of_checkpoint(newest, options, of)
     })?;
-    T::check_ranks(trainer.config(), ranks.size())?;
+    T::check_ranks(trainer.standing().config, ranks.size())?;
     let recorder = place.open(ranks, taken)?;
     Ok((trainer, recorder))
 }
@@ -335,18 +336,22 @@ impl<T: RankTrainer> shardgraph_job::Trainer for Training<T> {
     type Error = Error;
 
     fn step(&self) -> u64 {
-        self.trainer.n_steps()
+        self.trainer.standing().n_steps
     }
 
     fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Advanced, Error> {
-        let before = self.trainer.n_steps();
+        let before = self.trainer.standing().n_steps;
         let report = self.trainer.advance(ranks.comm, ranks.timeout)?;
-        let step = self.trainer.n_steps();
+        let Standing {
+            n_steps: step,
+            episodes,
+            ..
+        } = self.trainer.standing();
         let is_told = step / PROGRESS_STEPS > before / PROGRESS_STEPS;
         let progress = is_told.then(|| TrainProgress {
             step,
             stop_at: self.until,
-            mean_return: self.trainer.episodes().mean_return(),
+            mean_return: episodes.mean_return(),
             newly_lost: Vec::new(),
         });
         Ok(Advanced {

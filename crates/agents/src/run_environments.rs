@@ -1,16 +1,50 @@
 //! The environments of a run: those of a name, or a caller's own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use shardgraph_environments::space::{Space, SpaceKind};
 use shardgraph_environments::{
     Autoreset, ENVIRONMENTS, FunctionalEnvironment, FunctionalVector, ScaledObservations,
     VectorEnvironment, named_environment,
 };
 
-use crate::config::EnvironmentConfig;
 use crate::error::{Error, ErrorKind};
+
+/// Environments side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentConfig {
+    /// One of those that come with the program, or what a caller calls his own ([`Environments`]).
+    pub name: String,
+    /// How many take their steps together; 1 by default.
+    #[serde(default = "one")]
+    pub n_environments: usize,
+    /// Whether observations with bounds are scaled to -1 to 1; false by default.
+    #[serde(default)]
+    pub scale_observations: bool,
+    /// Options of the environment; none by default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl EnvironmentConfig {
+    /// So many of one of those that come with the program, with their default options.
+    pub fn named(name: &str, n_environments: usize) -> EnvironmentConfig {
+        EnvironmentConfig {
+            name: name.to_owned(),
+            n_environments,
+            scale_observations: false,
+            options: BTreeMap::new(),
+        }
+    }
+}
 
 /// What makes a vector of so many environments.
 type Make = dyn Fn(usize) -> Result<Box<dyn VectorEnvironment>, shardgraph_environments::Error>
@@ -256,6 +290,25 @@ fn unknown(name: &str) -> Error {
         given: name.to_owned(),
     }
     .into()
+}
+
+/// Fills `out` with what the last step led to: of episodes that ended within it their last observations, of the others what is seen now.
+///
+/// # Errors
+/// As [`final_observation`].
+pub(crate) fn last_observations(
+    vector: &dyn VectorEnvironment,
+    out: &mut Vec<f32>,
+) -> Result<(), Error> {
+    out.clear();
+    out.extend(vector.observations());
+    let width = out.len() / vector.n_environments();
+    for (idx, seen) in out.chunks_exact_mut(width).enumerate() {
+        if vector.last_step().ended(idx) {
+            seen.copy_from_slice(final_observation(vector, idx)?);
+        }
+    }
+    Ok(())
 }
 
 /// The last observation of an episode that ended within the last step.

@@ -4,12 +4,15 @@
 //! looked for by itself, one after the other, and its line among those of all keys.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use shardgraph_storage::{MAX_SETTINGS_BYTES, read_bounded, utf8_text};
 
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, Version};
+use crate::config::{AgentConfig, Algorithm, Version};
 use crate::error::{Error, ErrorKind};
+use crate::run_environments::EnvironmentConfig;
 
 /// The forms that a text has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,44 @@ impl Mistake {
             Some(line) => format!("{name}:{line}: {}", self.what),
             None => format!("{name}: {}", self.what),
         })
+    }
+}
+
+impl AgentConfig {
+    /// Reads and checks a file: JSON if it is called so, else TOML.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or as [`AgentConfig::from_toml`] and [`AgentConfig::check`].
+    pub fn read(path: &Path) -> Result<AgentConfig, Error> {
+        let bytes = read_bounded(path, MAX_SETTINGS_BYTES).map_err(Error::io(path))?;
+        let name = path.display().to_string();
+        let text = utf8_text(bytes).map_err(|line| {
+            Error::input(format!("{name}:{line}: expected UTF-8, found other bytes"))
+        })?;
+        let is_json = path
+            .extension()
+            .is_some_and(|extension| extension == "json");
+        let form = if is_json { Form::Json } else { Form::Toml };
+        let config = read(&text, form).map_err(|wrong| wrong.of_file(&name))?;
+        let checked = config.check();
+        checked.map_err(|error| place(&text, form, &error).of_file(&name))?;
+        Ok(config)
+    }
+
+    /// Reads settings; nothing but their form is checked.
+    ///
+    /// # Errors
+    /// When the text is of another version, has an unknown setting, or lacks the environment or the algorithm.
+    pub fn from_toml(text: &str) -> Result<AgentConfig, Error> {
+        read(text, Form::Toml).map_err(Mistake::into_error)
+    }
+
+    /// As [`AgentConfig::from_toml`].
+    ///
+    /// # Errors
+    /// As [`AgentConfig::from_toml`].
+    pub fn from_json(text: &str) -> Result<AgentConfig, Error> {
+        read(text, Form::Json).map_err(Mistake::into_error)
     }
 }
 

@@ -7,8 +7,8 @@ mod ranks;
 use std::fs;
 use std::path::Path;
 
-use crate::config::{Widths, n_weights_of_policy, n_weights_of_values};
 use crate::evaluation::Choice;
+use crate::rules::{Widths, n_weights_of_policy, n_weights_of_values};
 use crate::tests::environments::cartpole;
 use crate::{
     Agent, AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, PolicyAgent, RunOptions,

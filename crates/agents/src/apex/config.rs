@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss};
 
-use crate::config::{MAX_RANKS, MAX_ROWS, MAX_SENT_WEIGHTS, Rule, Widths, n_weights_of_values};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::error::Error;
+use crate::rules::{MAX_RANKS, MAX_ROWS, MAX_SENT_WEIGHTS, Rule, Widths, n_weights_of_values};
 
 /// Settings of Ape-X: a double DQN with n-step returns that learns from what many actors see.
 ///

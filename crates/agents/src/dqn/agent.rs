@@ -11,12 +11,13 @@ use shardgraph_random::KeyedRng;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
-use super::update::{Gradient, UpdateProgram};
-use crate::act_programs::{ActPrograms, Record, diverged};
+use super::update::{Gradient, Update, UpdateProgram};
+use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
-use crate::config::{AgentConfig, Algorithm, Widths};
-use crate::error::{Error, ErrorKind};
+use crate::config::{AgentConfig, Algorithm};
+use crate::error::{Error, ErrorKind, diverged};
 use crate::observations::{ActionBuffer, Seen};
+use crate::rules::Widths;
 use crate::run_environments::Spaces;
 use crate::run_options::RunOptions;
 use crate::weights;
@@ -56,15 +57,6 @@ pub struct DqnAgent {
     /// The probability of random actions at the end of a run.
     last_epsilon: f32,
     has_mask: bool,
-}
-
-/// What an update was like.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Update {
-    /// The loss before the step, over the whole batch.
-    pub loss: f32,
-    /// The mean over the batch of the online network's values of the actions that were taken.
-    pub q_mean: f32,
 }
 
 impl DqnAgent {
@@ -255,48 +247,6 @@ impl DqnAgent {
         copied.expect("both networks were built alike");
     }
 
-    /// The online network's weights, one parameter behind the other.
-    pub fn weights(&self) -> &[f32] {
-        self.params.trained()
-    }
-
-    /// Takes other weights for the online network; the target network stays.
-    ///
-    /// # Errors
-    /// When their number differs, or one is not finite.
-    pub fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
-        weights::check("DqnAgent", self.params.trained_len(), weights)?;
-        self.params.set_trained(weights)?;
-        self.weights_changed();
-        Ok(())
-    }
-
-    /// A hash of the online weights' bits: the XXH3 hash of their little-endian bytes.
-    pub fn weights_hash(&self) -> u64 {
-        weights::hash_of(self.weights())
-    }
-
-    /// Writes the online network's weights as a safetensors file, atomically; tensors have the names of their scopes, as
-    /// `online/torso/0/w`.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn export(&self, path: &Path) -> Result<(), Error> {
-        weights::write(path, &self.params)
-    }
-
-    /// Reads weights that [`DqnAgent::export`] wrote, into both networks. What the optimiser has learned of the old ones stays.
-    ///
-    /// # Errors
-    /// When the file cannot be read, is of another version, or has weights of other names or shapes, or some that are not finite. The
-    /// agent stays as it was.
-    pub fn import(&mut self, path: &Path) -> Result<(), Error> {
-        let values = weights::read(path, &self.params)?;
-        self.set_weights(&values)?;
-        self.sync_target();
-        Ok(())
-    }
-
     pub(crate) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
         self.optimiser.restore(optimiser)?;
         self.params.set_flat(all_weights)?;
@@ -328,10 +278,6 @@ impl DqnAgent {
 }
 
 impl Agent for DqnAgent {
-    fn begin_episodes(&mut self, _n_environments: usize) -> Result<(), Error> {
-        Ok(()) // it sees one observation at a time
-    }
-
     fn act_greedily(&mut self, seen: Seen<'_>, actions: &mut ActionBuffer) -> Result<(), Error> {
         let n = self.check(seen)?;
         let actions = actions.discrete();
@@ -350,24 +296,28 @@ impl Agent for DqnAgent {
         self.act(seen, epsilon, stream, actions.discrete())
     }
 
-    fn end_episode(&mut self, _environment: usize) -> Result<(), Error> {
-        Ok(()) // it sees one observation at a time
-    }
-
+    /// Of the online network.
     fn weights(&self) -> &[f32] {
-        DqnAgent::weights(self)
+        self.params.trained()
     }
 
+    /// The target network stays.
     fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
-        DqnAgent::set_weights(self, weights)
+        weights::check("DqnAgent", self.params.trained_len(), weights)?;
+        self.params.set_trained(weights)?;
+        self.weights_changed();
+        Ok(())
     }
 
     fn export(&self, path: &Path) -> Result<(), Error> {
-        DqnAgent::export(self, path)
+        weights::write(path, &self.params)
     }
 
+    /// Into both networks. What the optimiser has learned of the old weights stays.
     fn import(&mut self, path: &Path) -> Result<(), Error> {
-        DqnAgent::import(self, path)
+        self.set_weights(&weights::read(path, &self.params)?)?;
+        self.sync_target();
+        Ok(())
     }
 }
 
@@ -386,27 +336,14 @@ fn any_of(mask: &[bool], stream: &mut KeyedRng) -> u32 {
 
 /// The first of the largest values, among the actions that may be taken.
 fn best_of(values: &[f32], mask: Option<&[bool]>) -> u32 {
-    let Some(mask) = mask else {
-        return first_best(values);
-    };
     let mut best: Option<usize> = None;
-    for (action, &value) in values.iter().enumerate().filter(|(idx, _)| mask[*idx]) {
-        if best.is_none_or(|best| value > values[best]) {
+    for (action, &value) in values.iter().enumerate() {
+        let may = mask.is_none_or(|mask| mask[action]);
+        if may && best.is_none_or(|best| value > values[best]) {
             best = Some(action);
         }
     }
     best.unwrap_or(0) as u32
-}
-
-/// The first of the largest values.
-fn first_best(values: &[f32]) -> u32 {
-    let mut best = 0;
-    for (action, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = action;
-        }
-    }
-    best as u32
 }
 
 /// In place of an action that is still to be chosen.

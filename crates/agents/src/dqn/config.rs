@@ -5,9 +5,10 @@ use shardgraph_components::{
     DqnLoss, EpsilonSchedule, OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss,
 };
 
-use crate::config::{MAX_ROWS, MAX_WEIGHTS, Rule, Widths, n_weights_of_values, setting};
 use crate::error::Error;
-use crate::off_policy::BatchSettings;
+use crate::rules::{
+    BatchSettings, MAX_ROWS, MAX_WEIGHTS, Rule, Widths, n_weights_of_values, setting,
+};
 
 /// Settings of deep Q-learning and of its usual extensions, each of which can be left out.
 ///

@@ -11,8 +11,9 @@ mod naive;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{DqnAgent, Update};
+pub use agent::DqnAgent;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
 pub(crate) use memory::{Replay, column, layout_of};
 pub use trainer::{DqnTrainer, StepReport};
+pub use update::Update;

@@ -9,16 +9,18 @@ use shardgraph_environments::Actions;
 use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
 
-use super::agent::{DqnAgent, Update};
+use super::agent::DqnAgent;
 use super::config::DqnConfig;
+use super::update::Update;
 use crate::advance::Advance;
 use crate::agent::Agent;
-use crate::checkpoint::RunState;
+use crate::checkpoint::{Learner, RunState};
 use crate::config::AgentConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::off_policy::{Learner, OffPolicyRun, check_ranks};
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::off_policy::OffPolicyRun;
+use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rules::Rule;
 use crate::run_options::RunOptions;
 
 /// What one step of all environments gave; used again by the next.
@@ -222,7 +224,7 @@ impl RankTrainer for DqnTrainer {
     }
 
     fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-        check_ranks(config.algorithm.dqn()?.gradient_blocks, n_ranks)
+        Rule::ranks(n_ranks, config.algorithm.dqn()?.gradient_blocks).check()
     }
 
     fn of_checkpoint(
@@ -258,20 +260,8 @@ impl RankTrainer for DqnTrainer {
         })
     }
 
-    fn config(&self) -> &AgentConfig {
-        &self.run.config
-    }
-
-    fn n_steps(&self) -> u64 {
-        self.run.n_steps
-    }
-
-    fn n_updates(&self) -> u64 {
-        self.run.n_updates
-    }
-
-    fn episodes(&self) -> &EpisodeStatistics {
-        self.run.experience.episodes()
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
     }
 
     fn params(&self) -> &Params {

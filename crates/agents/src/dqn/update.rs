@@ -8,18 +8,23 @@ use shardgraph_components::{DqnBatch, QNetwork};
 use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
 
-use super::agent::Update;
 use super::config::DqnConfig;
 use super::memory::{column, layout_of};
+use crate::block_sum::BlockSum;
 use crate::error::{Error, ErrorKind};
 use crate::observations::penalties;
-use crate::off_policy::check_ranks;
 use crate::run_environments::Spaces;
 
+/// What an update was like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Update {
+    /// The loss before the step, over the whole batch.
+    pub loss: f32,
+    /// The mean over the batch of the online network's values of the actions that were taken.
+    pub q_mean: f32,
+}
+
 /// The program of one block, and what the blocks of a batch add up to.
-///
-/// A batch is cut into blocks whose borders do not depend on the ranks. Each rank runs the program on its share of them, and all results are
-/// summed exactly, so that every rank has the same bits, whoever computed what.
 #[derive(Debug)]
 pub(super) struct UpdateProgram {
     program: Program,
@@ -29,10 +34,8 @@ pub(super) struct UpdateProgram {
     block_rows: usize,
     n_actions: usize,
     solo: Comm,
-    /// Of one block after the other: gradient, loss, mean value, and the TD errors of the batch, 0 outside of the block.
-    partials: Vec<f32>,
-    /// Their sum.
-    total: Vec<f32>,
+    /// Gradient, loss, mean value, and the TD errors of the batch, 0 outside of the block.
+    sum: BlockSum,
     one_hot: Vec<f32>,
     penalties: Vec<f32>,
 }
@@ -85,8 +88,7 @@ impl UpdateProgram {
             block_rows,
             n_actions: online.n_actions(),
             solo: Comm::solo(),
-            partials: Vec::with_capacity(width * n_blocks),
-            total: vec![0.0; width],
+            sum: BlockSum::new(n_blocks, width),
             one_hot: vec![0.0; block_rows * online.n_actions()],
             penalties: Vec::new(),
         })
@@ -100,20 +102,13 @@ impl UpdateProgram {
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<Gradient<'_>, Error> {
-        check_ranks(self.n_blocks, comm.size())?;
         self.check(rows, weights)?;
-        self.partials.clear();
-        for block in
-            (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize)
-        {
+        for block in self.sum.begin(comm)? {
             self.run_block(params, (rows, weights), block)?;
         }
-        match self.n_blocks {
-            1 => std::mem::swap(&mut self.total, &mut self.partials),
-            _ => comm.exact_sum(&self.partials, &mut self.total, deadline)?,
-        }
+        self.sum.sum(comm, deadline)?;
         let n_params = params.trained_len();
-        let (gradient, rest) = self.total.split_at_mut(n_params);
+        let (gradient, rest) = self.sum.total.split_at_mut(n_params);
         let update = Update {
             loss: rest[0],
             q_mean: rest[1],
@@ -129,7 +124,7 @@ impl UpdateProgram {
     /// The TD errors of the last batch.
     pub(super) fn td_errors(&self) -> &[f32] {
         let n_rows = self.n_blocks * self.block_rows;
-        &self.total[self.total.len() - n_rows..]
+        &self.sum.total[self.sum.total.len() - n_rows..]
     }
 
     fn run_block(
@@ -170,14 +165,14 @@ impl UpdateProgram {
             self.program.set_input(input, &self.penalties)?;
         }
         self.program.run(&mut self.solo, params)?;
-        self.program.append_param_gradient(&mut self.partials)?;
-        self.partials.extend(self.program.read(LOSS)?);
-        self.partials.extend(self.program.read(Q_MEAN)?);
-        let n_rows = self.n_blocks * n;
-        let behind = self.partials.len() + n_rows;
-        self.partials.resize(self.partials.len() + first, 0.0);
-        self.partials.extend(self.program.read(TD_ERRORS)?);
-        self.partials.resize(behind, 0.0);
+        let partials = &mut self.sum.partials;
+        self.program.append_param_gradient(partials)?;
+        partials.extend(self.program.read(LOSS)?);
+        partials.extend(self.program.read(Q_MEAN)?);
+        let behind = partials.len() + self.n_blocks * n;
+        partials.resize(partials.len() + first, 0.0);
+        partials.extend(self.program.read(TD_ERRORS)?);
+        partials.resize(behind, 0.0);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::log_probability::log_probability;
 use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::run_environments::{Environments, final_observation};
+use crate::run_environments::{Environments, last_observations};
 
 /// Everything of an actor but its messages.
 #[derive(Debug)]
@@ -165,16 +165,9 @@ impl Actor {
         if !step.truncated.contains(&true) {
             return Ok(());
         }
-        self.observations.clear();
-        self.observations.extend(vector.observations());
-        let width = self.observations.len() / vector.n_environments();
+        last_observations(vector, &mut self.observations)?;
         let mut state = self.state.clone();
-        for (idx, seen) in self.observations.chunks_exact_mut(width).enumerate() {
-            if step.ended(idx) {
-                seen.copy_from_slice(final_observation(vector, idx)?);
-            }
-            state.begins[idx] = 0.0; // the episode that has ended is still remembered
-        }
+        state.begins.fill(0.0); // the episode that has ended is still remembered
         let seen = Seen {
             observations: &self.observations,
             mask: vector.action_mask(), // values do not depend on it

@@ -5,8 +5,8 @@ use shardgraph_components::{
     ActorCriticShape, ImpalaLoss, OptimiserConfig, OptimiserRule, Reduction,
 };
 
-use crate::config::{MAX_RANKS, MAX_SENT_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 use crate::error::Error;
+use crate::rules::{MAX_RANKS, MAX_SENT_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 
 /// Settings of IMPALA.
 ///

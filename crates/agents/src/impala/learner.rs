@@ -11,7 +11,8 @@ use shardgraph_job::tags;
 
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};
-use crate::error::{Error, ErrorKind};
+use crate::block_sum::BlockSum;
+use crate::error::{Error, ErrorKind, diverged};
 use crate::policy_program::build_policy;
 use crate::run_environments::Environments;
 use crate::topology::{LearnerGroup, LearnerState, Replica};
@@ -38,10 +39,8 @@ pub(super) struct Learner {
     values: Vec<f32>,
     /// The actions of a block.
     actions: Vec<u32>,
-    /// Of one block after the other: gradient and [`NUMBERS`].
-    partials: Vec<f32>,
-    /// Their sum.
-    total: Vec<f32>,
+    /// Gradient and [`NUMBERS`].
+    sum: BlockSum,
     group: LearnerGroup<Vec<Unroll>>,
 }
 
@@ -98,8 +97,7 @@ impl Learner {
                 solo: Comm::solo(),
                 values: Vec::new(),
                 actions: Vec::new(),
-                partials: Vec::new(),
-                total: vec![0.0; params.trained_len() + NUMBERS.len()],
+                sum: BlockSum::new(impala.gradient_blocks, params.trained_len() + NUMBERS.len()),
                 params,
                 network,
                 policy,
@@ -122,22 +120,14 @@ impl Learner {
 
     /// Computes this replica's blocks of a batch, and takes the step of all.
     fn update_among(&mut self, unrolls: &[Unroll], comm: &mut Comm) -> Result<Losses, Error> {
-        self.partials.clear();
-        let blocks = unrolls.chunks_exact(unrolls.len() / self.n_blocks);
-        for (_, unrolls) in blocks
-            .enumerate()
-            .filter(|(block, _)| block % comm.size() as usize == comm.rank() as usize)
-        {
-            self.run_block(unrolls)?;
+        let n_unrolls = unrolls.len() / self.n_blocks;
+        for block in self.sum.begin(comm)? {
+            self.run_block(&unrolls[block * n_unrolls..(block + 1) * n_unrolls])?;
         }
-        match self.n_blocks {
-            1 => std::mem::swap(&mut self.total, &mut self.partials),
-            _ => comm.exact_sum(&self.partials, &mut self.total, Timeout::default())?,
-        }
-        let (gradient, numbers) = self.total.split_at_mut(self.params.trained_len());
+        self.sum.sum(comm, Timeout::default())?;
+        let (gradient, numbers) = self.sum.total.split_at_mut(self.params.trained_len());
         if !numbers[0].is_finite() {
-            let text = "IMPALA: the loss is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
-            return Err(ErrorKind::Diverged(text.to_owned()).into());
+            return Err(diverged("Impala", "update", "the loss"));
         }
         let losses = Losses {
             policy: numbers[1],
@@ -171,9 +161,9 @@ impl Learner {
             self.set(cell, unrolls, 1, |unroll| &unroll.cell)?;
         }
         self.program.run(&mut self.solo, &self.params)?;
-        self.program.append_param_gradient(&mut self.partials)?;
+        self.program.append_param_gradient(&mut self.sum.partials)?;
         for name in NUMBERS {
-            self.partials.extend(self.program.read(name)?);
+            self.sum.partials.extend(self.program.read(name)?);
         }
         Ok(())
     }

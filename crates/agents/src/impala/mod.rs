@@ -9,6 +9,7 @@ mod config;
 mod learner;
 pub(crate) mod lock_step;
 pub(crate) mod ranks;
+mod tag;
 mod trajectory;
 
 #[cfg(test)]

@@ -16,20 +16,6 @@ use crate::run::{Start, TrainProgress};
 use crate::run_options::RunOptions;
 use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
-/// The kinds of messages.
-pub(super) mod tag {
-    /// Actor to learner: an unroll.
-    pub(in super::super) const UNROLL: u32 = 1;
-    /// Learner to actor: an unroll is taken; a version, and its weights unless the actor has them.
-    pub(in super::super) const TAKEN: u32 = 2;
-    /// Learner to actors: there are steps enough.
-    pub(in super::super) const STOP: u32 = 3;
-    /// Actor to learner: no more unrolls come of it.
-    pub(in super::super) const DONE: u32 = 4;
-    /// Actor to learner: it wants the weights before its first step.
-    pub(in super::super) const HELLO: u32 = 5;
-}
-
 /// All ranks as threads.
 pub(crate) fn train_on_threads(
     settings: (&AgentConfig, &ImpalaConfig),

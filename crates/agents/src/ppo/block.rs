@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::log_probability::log_probability;
 use crate::observations::{ActionBuffer, Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said};
-use crate::run_environments::{Environments, final_observation};
+use crate::run_environments::{Environments, last_observations};
 
 /// Environments of one rank, with all that decides how they go on.
 #[derive(Debug)]
@@ -144,14 +144,7 @@ impl Block {
     fn value_truncated(&mut self, params: &Params) -> Result<(), Error> {
         let vector = self.vector.as_ref();
         let (step, n) = (vector.last_step(), vector.n_environments());
-        self.last_observations.clear();
-        self.last_observations.extend(vector.observations());
-        let width = self.last_observations.len() / n;
-        for (idx, seen) in self.last_observations.chunks_exact_mut(width).enumerate() {
-            if step.ended(idx) {
-                seen.copy_from_slice(final_observation(vector, idx)?);
-            }
-        }
+        last_observations(vector, &mut self.last_observations)?;
         let seen = Seen {
             observations: &self.last_observations,
             mask: vector.action_mask(), // values do not depend on it

@@ -5,28 +5,27 @@ use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_job::{Checkpoint, Ranks, Tensors};
 
 use super::block::Block;
-use super::trainer::PpoTrainer;
-use crate::checkpoint::{RunState, restore};
-use crate::config::AgentConfig;
+use crate::checkpoint::{Learner, RunState};
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::run_options::RunOptions;
 use crate::topology::{Reader, Writer};
 
 /// What PPO adds to `run.json`.
 #[derive(Serialize, Deserialize)]
-struct More {
+pub(super) struct More {
     /// The running episodes of each block.
-    blocks: Vec<EpisodeStatistics>,
+    pub(super) blocks: Vec<EpisodeStatistics>,
 }
 
 /// The checkpoint of this moment, on the first rank.
 pub(super) fn checkpoint_of(
-    trainer: &PpoTrainer,
+    run: &RunState,
+    learner: Learner<'_>,
+    own_blocks: &[Block],
     ranks: &mut Ranks<'_>,
 ) -> Result<Option<Checkpoint>, Error> {
     let mut own = Vec::new();
-    for block in &trainer.blocks {
+    for block in own_blocks {
         let episodes = serde_json::to_vec(&block.episodes)
             .map_err(|error| Error::internal(format!("returns without a form: {error}")))?;
         let writer = Writer::new()
@@ -38,7 +37,7 @@ pub(super) fn checkpoint_of(
     let own = own
         .iter()
         .fold(Writer::new(), |writer, block| writer.bytes(block));
-    let count = trainer.blocks.len();
+    let count = own_blocks.len();
     let own = Writer::new()
         .u64(count as u64)
         .bytes(&own.finish())
@@ -62,9 +61,9 @@ pub(super) fn checkpoint_of(
         }
     }
     blocks.sort_by_key(|(index, ..)| *index);
-    let optimiser = trainer.optimiser.to_bytes();
+    let optimiser = learner.optimiser.to_bytes();
     let mut tensors = Tensors::new();
-    tensors.add_f32("weights", trainer.params.flat())?;
+    tensors.add_f32("weights", learner.params.flat())?;
     tensors.add_u8("optimiser", &optimiser)?;
     for (index, environments, _) in &blocks {
         tensors.add_u8(&name_of(*index), environments)?;
@@ -73,35 +72,26 @@ pub(super) fn checkpoint_of(
     let more = More {
         blocks: blocks.collect(),
     };
-    trainer.run.to_checkpoint(more, &tensors).map(Some)
+    run.to_checkpoint(more, &tensors).map(Some)
 }
 
 fn name_of(index: u64) -> String {
     format!("environments/{index}")
 }
 
-/// The trainer that `new` makes of the settings of a checkpoint, where the run stood.
-pub(super) fn restore_into(
-    checkpoint: &Checkpoint,
-    options: &RunOptions,
-    new: impl FnOnce(&AgentConfig) -> Result<PpoTrainer, Error>,
-) -> Result<PpoTrainer, Error> {
-    let (run, More { blocks }) = RunState::of(checkpoint, &options.device)?;
-    let mut trainer = new(&run.config)?;
-    restore(checkpoint, |state| {
-        trainer.params.set_flat(&state.f32s("weights")?)?;
-        trainer.optimiser.restore(state.u8s("optimiser")?)?;
-        for block in &mut trainer.blocks {
-            block.vector.restore(state.u8s(&name_of(block.index))?)?;
-            let episodes = blocks.get(block.index as usize).cloned();
-            let episodes =
-                episodes.ok_or_else(|| Error::input("a block has no running episodes"))?;
-            block.episodes = episodes.of_environments(block.vector.n_environments())?;
-        }
-        Ok(())
-    })?;
-    trainer.run = run;
-    Ok(trainer)
+/// The environments of a rank's blocks where a checkpoint was made, of whose blocks `episodes` are.
+pub(super) fn restore_blocks(
+    blocks: &mut [Block],
+    episodes: &[EpisodeStatistics],
+    state: &Tensors<'_>,
+) -> Result<(), Error> {
+    for block in blocks {
+        block.vector.restore(state.u8s(&name_of(block.index))?)?;
+        let own = episodes.get(block.index as usize).cloned();
+        let own = own.ok_or_else(|| Error::input("a block has no running episodes"))?;
+        block.episodes = own.of_environments(block.vector.n_environments())?;
+    }
+    Ok(())
 }
 
 /// The episodes of all ranks that ended in the last rollout, by time and environment, on every rank.

@@ -5,8 +5,8 @@ use shardgraph_components::{
     ActorCriticShape, Gains, Initialisation, OptimiserConfig, OptimiserRule, PpoLoss,
 };
 
-use crate::config::{MAX_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 use crate::error::Error;
+use crate::rules::{MAX_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 
 /// Settings of proximal policy optimisation.
 ///

@@ -8,18 +8,19 @@ use shardgraph_job::{Checkpoint, Ranks, tags};
 use shardgraph_random::KeyedRng;
 
 use super::block::Block;
-use super::checkpoint::{checkpoint_of, gather_episodes, restore_into};
+use super::checkpoint::{More, checkpoint_of, gather_episodes, restore_blocks};
 use super::config::PpoConfig;
 use super::update::{Losses, UpdateProgram};
 use crate::advance::Advance;
 use crate::agent::Agent;
-use crate::checkpoint::RunState;
-use crate::config::{AgentConfig, Rule};
-use crate::episodes::EpisodeStatistics;
-use crate::error::{Error, ErrorKind};
+use crate::block_sum::BlockSum;
+use crate::checkpoint::{Learner, RunState, restore};
+use crate::config::AgentConfig;
+use crate::error::{Error, diverged};
 use crate::policy_agent::PolicyAgent;
 use crate::policy_program::build_policy_by;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rules::Rule;
 use crate::run_options::RunOptions;
 
 /// The divergence of the policy from the one that acted.
@@ -39,16 +40,14 @@ pub(crate) struct PpoTrainer {
     device: Device,
     pub(super) params: Params,
     pub(super) policy: ActionDistribution,
-    pub(super) optimiser: Optimiser,
+    optimiser: Optimiser,
     /// Those of this rank.
     pub(super) blocks: Vec<Block>,
     update: UpdateProgram,
     /// Of each block the order in which its steps are learned from.
     pub(super) orders: Vec<Vec<u32>>,
-    /// Of one block after the other: gradient and losses.
-    partials: Vec<f32>,
-    /// Their sum.
-    total: Vec<f32>,
+    /// Gradient and losses.
+    sum: BlockSum,
     advantages: Vec<f32>,
 }
 
@@ -99,10 +98,9 @@ impl PpoTrainer {
         let mut sums = [0.0; Losses::N];
         for (minibatch, moments) in moments.iter().enumerate() {
             self.learn(minibatch, *moments, comm, timeout)?;
-            let losses = &self.total[self.params.trained_len()..];
+            let losses = &self.sum.total[self.params.trained_len()..];
             if !losses[0].is_finite() {
-                let text = "PPO: the loss is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
-                return Err(ErrorKind::Diverged(text.to_owned()).into());
+                return Err(diverged("Ppo", "update", "the loss"));
             }
             sums.iter_mut().zip(losses).for_each(|(sum, x)| *sum += x);
         }
@@ -118,7 +116,7 @@ impl PpoTrainer {
         comm: &mut Comm,
         timeout: Timeout,
     ) -> Result<(), Error> {
-        self.partials.clear();
+        self.sum.begin(comm)?; // those of `blocks`
         for (block, order) in self.blocks.iter().zip(&self.orders) {
             let n = order.len() / self.ppo.n_minibatches;
             let rows = &order[minibatch * n..(minibatch + 1) * n];
@@ -134,14 +132,11 @@ impl PpoTrainer {
                 rows,
                 &self.advantages,
                 &self.policy,
-                &mut self.partials,
+                &mut self.sum.partials,
             )?;
         }
-        match self.ppo.gradient_blocks {
-            1 => std::mem::swap(&mut self.total, &mut self.partials),
-            _ => comm.exact_sum(&self.partials, &mut self.total, timeout)?,
-        }
-        let gradient = &mut self.total[..self.params.trained_len()];
+        self.sum.sum(comm, timeout)?;
+        let gradient = &mut self.sum.total[..self.params.trained_len()];
         self.optimiser
             .step(&self.device, &mut self.params, gradient)?;
         self.run.n_updates += 1;
@@ -244,8 +239,7 @@ impl RankTrainer for PpoTrainer {
             update: UpdateProgram::new(ppo, &params, &network, &policy, has_mask, n_rows, device)?,
             orders: vec![(0..block_rows as u32).collect(); blocks.len()],
             blocks,
-            partials: Vec::new(),
-            total: vec![0.0; params.trained_len() + Losses::N],
+            sum: BlockSum::new(ppo.gradient_blocks, params.trained_len() + Losses::N),
             advantages: Vec::new(),
             ppo: ppo.clone(),
             device: device.clone(),
@@ -255,14 +249,7 @@ impl RankTrainer for PpoTrainer {
     }
 
     fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-        let blocks = config.algorithm.ppo()?.gradient_blocks;
-        Rule {
-            field: "algorithm.gradient_blocks",
-            holds: n_ranks as usize <= blocks,
-            expected: format!("at least {n_ranks}, a block for each rank"),
-            given: blocks.to_string(),
-        }
-        .check()
+        Rule::ranks(n_ranks, config.algorithm.ppo()?.gradient_blocks).check()
     }
 
     fn of_checkpoint(
@@ -270,13 +257,24 @@ impl RankTrainer for PpoTrainer {
         options: &RunOptions,
         place: Place,
     ) -> Result<PpoTrainer, Error> {
-        restore_into(checkpoint, options, |config| {
-            PpoTrainer::new(config, options, place)
-        })
+        let (run, More { blocks }) = RunState::of(checkpoint, &options.device)?;
+        let mut trainer = PpoTrainer::new(&run.config, options, place)?;
+        restore(checkpoint, |state| {
+            trainer.params.set_flat(&state.f32s("weights")?)?;
+            trainer.optimiser.restore(state.u8s("optimiser")?)?;
+            restore_blocks(&mut trainer.blocks, &blocks, state)
+        })?;
+        trainer.run = run;
+        Ok(trainer)
     }
 
     fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
-        checkpoint_of(self, ranks)
+        let learner = Learner {
+            params: &self.params,
+            optimiser: &self.optimiser,
+            device: &self.device,
+        };
+        checkpoint_of(&self.run, learner, &self.blocks, ranks)
     }
 
     fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error> {
@@ -314,20 +312,8 @@ impl RankTrainer for PpoTrainer {
         })
     }
 
-    fn config(&self) -> &AgentConfig {
-        &self.run.config
-    }
-
-    fn n_steps(&self) -> u64 {
-        self.run.n_steps
-    }
-
-    fn n_updates(&self) -> u64 {
-        self.run.n_updates
-    }
-
-    fn episodes(&self) -> &EpisodeStatistics {
-        &self.run.episodes
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
     }
 
     fn params(&self) -> &Params {

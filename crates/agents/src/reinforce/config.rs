@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, OptimiserConfig, OptimiserRule, Reinforce};
 
-use crate::config::{MAX_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 use crate::error::Error;
+use crate::rules::{MAX_WEIGHTS, Rule, Widths, n_weights_of_policy, setting};
 
 /// Settings of REINFORCE with a learned baseline and an entropy bonus.
 ///

@@ -8,9 +8,10 @@ use shardgraph_job::tags;
 use super::config::ReinforceConfig;
 use super::rewards::rewards;
 use super::trainer::ReinforceTrainer;
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
 use crate::run::Start;
+use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::corridors;
 
@@ -113,7 +114,10 @@ fn masks_count_in_what_is_learned() {
         let (policy, biases) = (vec![0.0; 5 * n_columns], vec![0.0; n_columns]);
         trainer.set_linear(&policy, &biases, &[0.0; 5], &[0.0]);
         let losses = &trainer.advance().unwrap().losses[0];
-        let (_, entropy) = losses.iter().find(|(tag, _)| *tag == tags::ENTROPY).unwrap();
+        let (_, entropy) = losses
+            .iter()
+            .find(|(tag, _)| *tag == tags::ENTROPY)
+            .unwrap();
         assert!((entropy - n_choices.ln()).abs() < 1e-5, "{entropy}");
     }
 }

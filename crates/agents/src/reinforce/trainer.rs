@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::local::Local;
 use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::run_environments::final_observation;
+use crate::run_environments::last_observations;
 use crate::run_options::RunOptions;
 
 /// Everything that decides how a run goes on.
@@ -106,11 +106,8 @@ impl ReinforceTrainer {
         if stopped.is_empty() {
             return Ok(());
         }
-        let mut seen = vector.observations().to_vec();
-        let width = self.network.n_inputs();
-        for &idx in &stopped {
-            seen[idx * width..][..width].copy_from_slice(final_observation(vector, idx)?);
-        }
+        let mut seen = Vec::new();
+        last_observations(vector, &mut seen)?;
         self.say(&seen)?;
         for idx in stopped {
             playing[idx].last_value = Some(self.said.values[idx]);

@@ -13,10 +13,10 @@ use shardgraph_replay::Rows;
 
 use super::config::SacConfig;
 use super::update::{SacUpdate, UpdateProgram};
-use crate::act_programs::{ActPrograms, Record, diverged};
+use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
 use crate::config::AgentConfig;
-use crate::error::Error;
+use crate::error::{Error, diverged};
 use crate::observations::{self, ActionBuffer, Seen};
 use crate::run_environments::Spaces;
 use crate::run_options::RunOptions;
@@ -207,10 +207,6 @@ impl SacAgent {
 }
 
 impl Agent for SacAgent {
-    fn begin_episodes(&mut self, _n_environments: usize) -> Result<(), Error> {
-        Ok(()) // it sees one observation at a time
-    }
-
     fn act_greedily(&mut self, seen: Seen<'_>, actions: &mut ActionBuffer) -> Result<(), Error> {
         self.act(seen, None, actions)
     }
@@ -222,10 +218,6 @@ impl Agent for SacAgent {
         actions: &mut ActionBuffer,
     ) -> Result<(), Error> {
         self.act(seen, Some(stream), actions)
-    }
-
-    fn end_episode(&mut self, _environment: usize) -> Result<(), Error> {
-        Ok(()) // it sees one observation at a time
     }
 
     /// Of policy, temperature and critics.

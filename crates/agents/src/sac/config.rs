@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{OptimiserConfig, OptimiserRule};
 
-use crate::config::{MAX_WEIGHTS, Rule, Widths, n_weights_of_layers, setting};
 use crate::error::Error;
-use crate::off_policy::BatchSettings;
+use crate::rules::{BatchSettings, MAX_WEIGHTS, Rule, Widths, n_weights_of_layers, setting};
 use crate::run_environments::Spaces;
 
 /// Settings of soft actor-critic, for boxes with finite bounds and for discrete actions.

@@ -12,14 +12,15 @@ use super::config::SacConfig;
 use super::update::SacUpdate;
 use crate::advance::Advance;
 use crate::agent::Agent;
-use crate::checkpoint::RunState;
+use crate::checkpoint::{Learner, RunState};
 use crate::config::AgentConfig;
 use crate::dqn::ReplayConfig;
-use crate::episodes::{Episode, EpisodeStatistics};
+use crate::episodes::Episode;
 use crate::error::Error;
 use crate::observations::ActionBuffer;
-use crate::off_policy::{Learner, OffPolicyRun, check_ranks};
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::off_policy::OffPolicyRun;
+use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rules::Rule;
 use crate::run_options::RunOptions;
 
 const TEMPERATURE: &str = "train/temperature";
@@ -90,7 +91,7 @@ impl RankTrainer for SacTrainer {
     }
 
     fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-        check_ranks(config.algorithm.sac()?.gradient_blocks, n_ranks)
+        Rule::ranks(n_ranks, config.algorithm.sac()?.gradient_blocks).check()
     }
 
     fn of_checkpoint(
@@ -138,20 +139,8 @@ impl RankTrainer for SacTrainer {
         })
     }
 
-    fn config(&self) -> &AgentConfig {
-        &self.run.config
-    }
-
-    fn n_steps(&self) -> u64 {
-        self.run.n_steps
-    }
-
-    fn n_updates(&self) -> u64 {
-        self.run.n_updates
-    }
-
-    fn episodes(&self) -> &EpisodeStatistics {
-        self.run.experience.episodes()
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
     }
 
     fn params(&self) -> &Params {

@@ -8,9 +8,9 @@ use shardgraph_random::KeyedRng;
 use shardgraph_replay::Rows;
 
 use super::config::SacConfig;
+use crate::block_sum::BlockSum;
 use crate::dqn::column;
 use crate::error::Error;
-use crate::off_policy::check_ranks;
 use crate::run_environments::Spaces;
 
 /// What an update was like, over the whole batch and before its step.
@@ -37,10 +37,8 @@ pub(super) struct UpdateProgram {
     block_rows: usize,
     n_action_columns: usize,
     solo: Comm,
-    /// Of one block after the other: gradient and [`NUMBERS`].
-    partials: Vec<f32>,
-    /// Their sum.
-    total: Vec<f32>,
+    /// Gradient and [`NUMBERS`].
+    sum: BlockSum,
     /// Actions of the block, as the critics read them.
     actions: Vec<f32>,
     /// Standard normal numbers of the batch: for its observations, then for the next ones.
@@ -86,8 +84,7 @@ impl UpdateProgram {
             block_rows,
             n_action_columns,
             solo: Comm::solo(),
-            partials: Vec::with_capacity(width * n_blocks),
-            total: vec![0.0; width],
+            sum: BlockSum::new(n_blocks, width),
             actions: Vec::with_capacity(block_rows * n_action_columns),
             noise: vec![0.0; n_noise],
         })
@@ -104,20 +101,15 @@ impl UpdateProgram {
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<(&mut [f32], SacUpdate), Error> {
-        check_ranks(self.n_blocks, comm.size())?;
+        let own = self.sum.begin(comm)?;
         for element in &mut self.noise {
             *element = stream.normal() as f32;
         }
-        self.partials.clear();
-        let own = |block: &usize| block % comm.size() as usize == comm.rank() as usize;
-        for block in (0..self.n_blocks).filter(own) {
+        for block in own {
             self.run_block(params, distribution, rows, block)?;
         }
-        match self.n_blocks {
-            1 => std::mem::swap(&mut self.total, &mut self.partials),
-            _ => comm.exact_sum(&self.partials, &mut self.total, deadline)?,
-        }
-        let (gradient, rest) = self.total.split_at_mut(params.trained_len());
+        self.sum.sum(comm, deadline)?;
+        let (gradient, rest) = self.sum.total.split_at_mut(params.trained_len());
         let update = SacUpdate {
             critic: rest[0],
             policy: rest[1],
@@ -168,9 +160,9 @@ impl UpdateProgram {
             }
         }
         program.run(&mut self.solo, params)?;
-        program.append_param_gradient(&mut self.partials)?;
+        program.append_param_gradient(&mut self.sum.partials)?;
         for name in NUMBERS {
-            self.partials.extend(program.read(name)?);
+            self.sum.partials.extend(program.read(name)?);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use shardgraph_environments::space::Space;
 use shardgraph_environments::{Actions, Error as Refused, VectorEnvironment, VectorStep};
 
-use crate::config::EnvironmentConfig;
+use crate::run_environments::EnvironmentConfig;
 use crate::run_environments::Environments;
 
 /// Carts with poles.

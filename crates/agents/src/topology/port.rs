@@ -8,8 +8,18 @@ use shardgraph_collectives::messages::{Event, Mailbox};
 use shardgraph_collectives::{CommError, CommErrorKind, Timeout};
 use shardgraph_device::Timer;
 
-use super::common_tag::REFUSAL;
 use crate::error::{Error, ErrorKind};
+
+/// The rank of the learner in every topology.
+pub(crate) const LEARNER: u32 = 0;
+
+/// The kinds of messages that all topologies have; their own ones are below.
+pub(crate) mod common_tag {
+    /// Learner to all: it cannot go on; whether what a user gave is the reason, and the reason.
+    pub(crate) const REFUSAL: u32 = 100;
+    /// Learner to each, as the first: its key, which [`crate::topology::Books::arrival`] gives.
+    pub(crate) const BEGIN: u32 = 101;
+}
 
 /// How long a learner that cannot go on waits for those who will look for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -84,7 +94,7 @@ impl Port {
         let tell = |rank: u32| {
             let left = patience.saturating_sub(timer.elapsed());
             // One that cannot hear it sees the learner leave.
-            let _ = self.send_within(rank, REFUSAL, &text, Timeout::after(left));
+            let _ = self.send_within(rank, common_tag::REFUSAL, &text, Timeout::after(left));
         };
         let there = self.there.borrow().clone();
         there.into_iter().for_each(tell);

@@ -333,7 +333,11 @@ fn a_draw_is_differentiated_through_its_noise() {
         let normal = -0.5 * noise * noise - log - 0.5 * std::f64::consts::TAU.ln();
         u * action + v * (normal - (1.0 - action * action + 1e-6).ln())
     };
-    for (mean, log, noise) in [(0.3f32, -0.5f32, 0.7f32), (-0.6, 0.1, -0.4), (0.0, -1.0, 2.0)] {
+    for (mean, log, noise) in [
+        (0.3f32, -0.5f32, 0.7f32),
+        (-0.6, 0.1, -0.4),
+        (0.0, -1.0, 2.0),
+    ] {
         for factors in [[1.0, 0.0], [0.0, 1.0], [0.5, -2.0]] {
             let at = |mean: f64, log: f64| value(mean, log, noise.into(), factors);
             let (m, l, h) = (f64::from(mean), f64::from(log), 1e-5);

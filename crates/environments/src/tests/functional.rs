@@ -160,7 +160,12 @@ fn rows_of_many_episodes_are_those_written_anew() {
                 assert_eq!(same.final_observation(idx), Some(last), "{}", known.name);
             }
             by_hand.reset_where(&marks).unwrap();
-            assert_eq!(same.observations(), by_hand.observations(), "{}", known.name);
+            assert_eq!(
+                same.observations(),
+                by_hand.observations(),
+                "{}",
+                known.name
+            );
             assert_eq!(same.action_mask(), by_hand.action_mask(), "{}", known.name);
         }
     }

@@ -6,8 +6,9 @@ use shardgraph_components::TdLoss;
 use shardgraph_job::Checkpoint;
 
 use super::small;
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::{DqnTrainer, ExplorationConfig, PrioritizedConfig};
+use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 
 /// Small runs of every kind: plain, or with everything that DQN was extended by.

@@ -2,10 +2,10 @@
 
 use shardgraph_collectives::messages::Event;
 
-use super::tag;
 use crate::error::Error;
 use crate::impala::actor::Actor;
 use crate::impala::config::ImpalaConfig;
+use crate::impala::tag;
 use crate::impala::trajectory::Unroll;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{Port, ToLearner, number_from_bytes, read_weights};

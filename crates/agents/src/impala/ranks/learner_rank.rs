@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use shardgraph_collectives::messages::Event;
 use shardgraph_job::Checkpoint;
 
-use super::tag;
 use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::impala::checkpoint::{checkpoint_of, restore_learner};
 use crate::impala::config::ImpalaConfig;
 use crate::impala::learner::Learner;
+use crate::impala::tag;
 use crate::impala::trajectory::Unroll;
 use crate::run::{Start, TrainProgress};
 use crate::run_options::RunOptions;

@@ -71,9 +71,7 @@ impl Minibatch<'_> {
         has_mask: bool,
     ) -> PpoOutput {
         let actions = match policy {
-            ActionDistribution::Gaussian(policy) => {
-                self.rows(|of| &of.drawn, policy.n_elements())
-            }
+            ActionDistribution::Gaussian(policy) => self.rows(|of| &of.drawn, policy.n_elements()),
             ActionDistribution::Softmax(policy) => {
                 let taken = self.rows(|of| &of.actions, policy.n_choices().len());
                 let mut rows = Vec::new();
@@ -144,9 +142,9 @@ fn updates_are_the_eager_ones() {
             environments: own,
             ..RunOptions::default()
         };
-        let environments = options.environments_of(trainer.config()).unwrap();
+        let environments = options.environments_of(&trainer.run.config).unwrap();
         let has_mask = environments.spaces().has_mask();
-        let ppo = trainer.config().algorithm.ppo().unwrap().clone();
+        let ppo = trainer.run.config.algorithm.ppo().unwrap().clone();
         let first = build_policy(&environments, &ppo.network, 1).unwrap();
         assert_eq!(first.0.trained(), trainer.params.trained());
         trainer
@@ -155,7 +153,10 @@ fn updates_are_the_eager_ones() {
         let (expected, first_kl) = expected(&trainer, first, (ppo.loss, has_mask));
         assert!(first_kl.abs() < 1e-5, "{name}: {first_kl}");
         for (given, expected) in trainer.params.trained().iter().zip(&expected) {
-            assert!((given - expected).abs() < 2e-5, "{name}: {given} {expected}");
+            assert!(
+                (given - expected).abs() < 2e-5,
+                "{name}: {given} {expected}"
+            );
         }
     }
 }
@@ -166,9 +167,7 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     let mut trainer = trainer("cartpole", None, "rollout_steps = 1, n_minibatches = 1");
     let block = &mut trainer.blocks[0];
     (0..2).for_each(|idx| put_before_the_limit(block.vector.as_mut(), idx));
-    block
-        .collect(&trainer.params, &trainer.policy, 0)
-        .unwrap();
+    block.collect(&trainer.params, &trainer.policy, 0).unwrap();
     let last = |idx: usize| match block.vector.final_observation(idx) {
         Some(own) => own.to_vec(),
         None => block.vector.observations()[4 * idx..][..4].to_vec(),
@@ -181,12 +180,22 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     let (state, mut said) = (MemoryState::new(&network, 4), Said::default());
     let seen = Seen::from(&last[..]);
     program.run(&params, seen, &state, &mut said).unwrap();
-    let gained = [0, 1, 2, 3].map(|idx| if idx < 2 { 0.99 * said.values[idx] } else { 0.0 });
+    let gained = [0, 1, 2, 3].map(|idx| {
+        if idx < 2 {
+            0.99 * said.values[idx]
+        } else {
+            0.0
+        }
+    });
     let rollout = &trainer.blocks[0].rollout;
     assert_eq!(rollout.rewards, gained.map(|gain| 1.0 + gain));
     assert_eq!(rollout.ended, [true, true, false, false]);
     for idx in 0..4 {
-        let after = if idx < 2 { 0.0 } else { 0.99 * said.values[idx] };
+        let after = if idx < 2 {
+            0.0
+        } else {
+            0.99 * said.values[idx]
+        };
         let expected = rollout.rewards[idx] + after;
         assert!((rollout.returns[idx] - expected).abs() < 1e-5, "{idx}");
     }

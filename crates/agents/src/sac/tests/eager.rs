@@ -22,9 +22,7 @@ const SEED: u64 = 5;
 
 fn config() -> SacConfig {
     let mut config = SacConfig {
-        network: SacNetworkConfig {
-            hidden: vec![6, 5],
-        },
+        network: SacNetworkConfig { hidden: vec![6, 5] },
         temperature: TemperatureConfig {
             initial: 0.4,
             ..TemperatureConfig::default()
@@ -44,8 +42,7 @@ fn batch(spaces: &Spaces) -> Rows {
     let mut stream = KeyedRng::new(9, "test batch", 0);
     let mut rows = Rows::new(layout_of(spaces).unwrap());
     for idx in 0..N {
-        let [observation, next] =
-            [(); 2].map(|()| [(); N_INPUTS].map(|()| stream.normal() as f32));
+        let [observation, next] = [(); 2].map(|()| [(); N_INPUTS].map(|()| stream.normal() as f32));
         let elements = [(); 2].map(|()| 4.0 * stream.uniform_f32() - 2.0);
         let number = [stream.below_u32(N_ACTIONS as u32)];
         let action = match spaces.action_form().0 {
@@ -122,7 +119,9 @@ fn expected(config: &SacConfig, spaces: &Spaces, rows: &Rows) -> Vec<f32> {
     let gradient = ctx.param_gradient(out.loss).unwrap();
     let stepped = params.trained().iter().zip(&gradient);
     let mut all: Vec<f32> = stepped.map(|(w, g)| w - 0.1 * g).collect();
-    let slow = params.flat()[all.len()..].iter().zip(&all[n_before_critics..]);
+    let slow = params.flat()[all.len()..]
+        .iter()
+        .zip(&all[n_before_critics..]);
     let slow: Vec<f32> = slow.map(|(slow, new)| 0.75 * slow + 0.25 * new).collect();
     all.extend(slow);
     all
@@ -147,7 +146,10 @@ fn the_planned_update_is_the_eager_one() {
         let all = agent.params().flat();
         assert_eq!(all.len(), expected.len());
         for (at, (given, expected)) in all.iter().zip(&expected).enumerate() {
-            assert!((given - expected).abs() < 2e-6, "weight {at}: {given} {expected}");
+            assert!(
+                (given - expected).abs() < 2e-6,
+                "weight {at}: {given} {expected}"
+            );
         }
         let moved = before.iter().zip(all).filter(|(before, now)| before != now);
         assert!(moved.count() > all.len() / 2);

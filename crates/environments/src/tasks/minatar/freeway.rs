@@ -94,7 +94,11 @@ impl Game for Freeway {
     ) -> Transition {
         let mut transition = Transition::default();
         let down = chosen.down() * i32::from(state.move_timer == 0);
-        state.move_timer = if down == 0 { state.move_timer } else { PLAYER_SPEED };
+        state.move_timer = if down == 0 {
+            state.move_timer
+        } else {
+            PLAYER_SPEED
+        };
         state.y = (state.y + down).clamp(0, SIDE - 1);
         if state.y == 0 {
             transition.reward = 1.0;

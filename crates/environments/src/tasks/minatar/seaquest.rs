@@ -344,7 +344,10 @@ impl Game for Seaquest {
     }
 
     fn draw(&self, state: &State, board: &mut Board) {
-        let (submarine, behind) = (Cells::at(state.x, state.y), beside(state.x, !state.is_right));
+        let (submarine, behind) = (
+            Cells::at(state.x, state.y),
+            beside(state.x, !state.is_right),
+        );
         board.mark(submarine, 0);
         board.mark(Cells::within(behind, state.y), 1);
         let n_full = state.oxygen.max(0) * 10 / MAX_OXYGEN;

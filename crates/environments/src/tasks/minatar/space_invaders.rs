@@ -93,7 +93,11 @@ impl Game for SpaceInvaders {
     ) -> Transition {
         let fires = chosen == Move::Fire && state.shot_timer == 0;
         let bullet = Cells::at(state.x, BOTTOM).only_if(fires);
-        state.shot_timer = if fires { SHOT_COOL_DOWN } else { state.shot_timer };
+        state.shot_timer = if fires {
+            SHOT_COOL_DOWN
+        } else {
+            state.shot_timer
+        };
         state.x = (state.x + chosen.right()).clamp(0, SIDE - 1);
         state.friendly_bullets = state.friendly_bullets.with(bullet).up();
         state.enemy_bullets = state.enemy_bullets.down();
