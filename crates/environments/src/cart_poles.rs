@@ -6,8 +6,8 @@ use crate::cart_shard::{Block, CartShard, LANES};
 use crate::error::Error;
 use crate::space::Space;
 use crate::threads::Threads;
-use crate::vector::{Autoreset, VectorStep, check_count, check_length};
-use crate::vector_environment::{Actions, VectorEnvironment};
+use crate::vector::{Actions, Autoreset, VectorStep, check_count, check_length};
+use crate::vector_environment::VectorEnvironment;
 
 /// Carts side by side: the steps of as many [`crate::CartPole`]s, bit for bit,
 /// and several times as fast.

@@ -4,8 +4,7 @@ use pulp::Arch;
 
 use crate::cart_pole::{Motion, STEP_LIMIT, Start, advance, first_motions, has_fallen, observe};
 use crate::threads::Shard;
-use crate::vector::{Autoreset, StepMut};
-use crate::vector_environment::Actions;
+use crate::vector::{Actions, Autoreset, StepMut};
 
 /// Environments to a block; the last block may have carts that nobody sees.
 pub(crate) const LANES: usize = 8;

@@ -4,8 +4,7 @@ use shardgraph_random::{KeyedRng, mix};
 
 use crate::functional::{Action, FunctionalEnvironment, Transition};
 use crate::threads;
-use crate::vector::{Autoreset, StepMut};
-use crate::vector_environment::Actions;
+use crate::vector::{Actions, Autoreset, StepMut};
 
 /// One environment of a vector.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use crate::functional::FunctionalEnvironment;
 use crate::functional_shard::{Copy, EpisodeKey, RowsMut, Rules, Shard};
 use crate::space::{Space, SpaceKind};
 use crate::threads::Threads;
-use crate::vector::{Autoreset, VectorStep, check_count, check_length};
-use crate::vector_environment::{Actions, VectorEnvironment};
+use crate::vector::{Actions, Autoreset, VectorStep, check_count, check_length};
+use crate::vector_environment::VectorEnvironment;
 
 /// Copies of a [`FunctionalEnvironment`] that take their steps together.
 ///

@@ -91,8 +91,8 @@ pub use tasks::mountain_car::{Car, MountainCar, MountainCarContinuous};
 pub use tasks::pendulum::{Pendulum, Swing};
 pub use tasks::tabular::{CliffWalking, FrozenLake, FrozenLakeOptions, Taxi, Trip};
 pub use threads::Threads;
-pub use vector::{Autoreset, VectorStep};
-pub use vector_environment::{Actions, VectorEnvironment};
+pub use vector::{Actions, Autoreset, VectorStep};
+pub use vector_environment::VectorEnvironment;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

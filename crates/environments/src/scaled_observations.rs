@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::space::{Bounds, Space, SpaceKind};
 use crate::threads::Threads;
-use crate::vector::VectorStep;
-use crate::vector_environment::{Actions, VectorEnvironment};
+use crate::vector::{Actions, VectorStep};
+use crate::vector_environment::VectorEnvironment;
 
 /// A vector of environments in which each number of a box with finite bounds is scaled to -1 to 1.
 ///

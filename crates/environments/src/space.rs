@@ -28,43 +28,12 @@ mod sample;
 mod split;
 mod value;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Error;
 
 pub use element::{ElementKind, LeafRef};
-pub use kind::{Bounds, SpaceKind};
+pub use kind::{Bounds, Space, SpaceKind};
 pub use ranks::{Major, RankedSpace, Ranks};
 pub use value::{GraphValue, Value};
-
-/// A set of values: a box of floats, numbers below n, bits, graphs, or named or numbered spaces
-/// together.
-///
-/// A space that exists keeps the rules of [`SpaceKind`]; read from JSON or TOML too.
-///
-/// # Source
-/// Gymnasium's Box, Discrete, MultiBinary, Dict, Tuple and Graph.
-///
-/// ```
-/// use shardgraph_environments::space::Space;
-///
-/// let space: Space = serde_json::from_str(r#"{"type": "Box", "shape": [2], "low": 0.0, "high": "inf"}"#)?;
-/// assert_eq!(space, Space::boxed(&[2], 0.0, f32::INFINITY)?);
-/// let error = serde_json::from_str::<Space>(r#"{"type": "Discrete", "n": 0}"#).unwrap_err();
-/// assert_eq!(error.to_string(), "Space::discrete: n: expected a size of 1 to 2^32 - 1, given 0");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "SpaceKind", into = "SpaceKind")]
-pub struct Space {
-    kind: SpaceKind,
-}
-
-impl From<Space> for SpaceKind {
-    fn from(space: Space) -> SpaceKind {
-        space.kind
-    }
-}
 
 /// A part of a space that holds elements of one kind.
 ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::Error;
-use crate::vector_environment::Actions;
+use crate::vector::Actions;
 
 /// Neighbouring environments of a vector with their rows: what a thread steps alone.
 pub(crate) trait Shard: Sized + Send {

@@ -1,5 +1,5 @@
-//! Steps of several environments at once, and the start of the next episode of one whose episode
-//! ended.
+//! Steps of several environments at once, their actions, and the start of the next episode of one whose
+//! episode ended.
 
 use crate::error::Error;
 
@@ -21,6 +21,31 @@ pub enum Autoreset {
     /// Never by itself: `reset_where` begins episodes, and a step of an environment that is done is
     /// an error.
     Disabled,
+}
+
+/// The actions of one step, row-major: a row for each environment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Actions<'a> {
+    /// Numbers of a discrete space; of a tuple of discrete spaces, one number for each member.
+    Discrete(&'a [u32]),
+    /// Elements of a box.
+    Continuous(&'a [f32]),
+}
+
+impl<'a> Actions<'a> {
+    /// The first `n` numbers, and the others.
+    pub(crate) fn split_at(self, n: usize) -> (Actions<'a>, Actions<'a>) {
+        match self {
+            Actions::Discrete(numbers) => {
+                let (left, right) = numbers.split_at(n);
+                (Actions::Discrete(left), Actions::Discrete(right))
+            }
+            Actions::Continuous(elements) => {
+                let (left, right) = elements.split_at(n);
+                (Actions::Continuous(left), Actions::Continuous(right))
+            }
+        }
+    }
 }
 
 /// The result of a step, an element for each environment.

@@ -6,32 +6,7 @@ use std::fmt::Debug;
 use crate::error::Error;
 use crate::space::Space;
 use crate::threads::Threads;
-use crate::vector::VectorStep;
-
-/// The actions of one step, row-major: a row for each environment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Actions<'a> {
-    /// Numbers of a discrete space; of a tuple of discrete spaces, one number for each member.
-    Discrete(&'a [u32]),
-    /// Elements of a box.
-    Continuous(&'a [f32]),
-}
-
-impl<'a> Actions<'a> {
-    /// The first `n` numbers, and the others.
-    pub(crate) fn split_at(self, n: usize) -> (Actions<'a>, Actions<'a>) {
-        match self {
-            Actions::Discrete(numbers) => {
-                let (left, right) = numbers.split_at(n);
-                (Actions::Discrete(left), Actions::Discrete(right))
-            }
-            Actions::Continuous(elements) => {
-                let (left, right) = elements.split_at(n);
-                (Actions::Continuous(left), Actions::Continuous(right))
-            }
-        }
-    }
-}
+use crate::vector::{Actions, VectorStep};
 
 /// Copies of one environment that take their steps together.
 ///

@@ -8,7 +8,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use shardgraph_autodiff::{Error, ParamId, Params, Shape};
 
-use crate::{Embedding, Head, Sizes};
+use crate::{Embedding, Head};
+
+/// The sizes that every layer is built from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// K: the width of an embedding.
+    pub embed_dim: usize,
+    /// L: the rounds of neighbour sums, at least 1.
+    pub n_layers: usize,
+    /// Features of a node beside its membership in the partial solution.
+    pub n_node_features: usize,
+}
 
 /// A trained matrix of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -60,14 +60,14 @@ mod tests;
 pub use embedding::Embedding;
 pub use graph_sage::GraphSage;
 pub use head::Head;
-pub use kind::{EmbeddingKind, HeadKind, KnownKinds, LayerKind, LayerRegistry, Parameter};
+pub use kind::{EmbeddingKind, HeadKind, KnownKinds, LayerKind, LayerRegistry, Parameter, Sizes};
 pub use mlp_head::MlpHead;
 pub use path::Path;
 pub use policy::Policy;
 pub use q_head::QHead;
 pub use row_program::{FirstLayers, RowProgram};
 pub use score_table::ScoreTable;
-pub use shape::{PolicyShape, Sizes};
+pub use shape::PolicyShape;
 pub use sharded::{
     BatchLayout, Group, Propagate, Propagation, ResidentShard, RowShard, ShardMatMul, ShardOuter,
     ShardedOps, StateBroadcast, StateSum,

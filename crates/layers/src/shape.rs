@@ -1,17 +1,6 @@
 //! The layers of a policy and their sizes.
 
-use crate::kind::{EmbeddingKind, HeadKind};
-
-/// The sizes that every layer is built from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
-    /// K: the width of an embedding.
-    pub embed_dim: usize,
-    /// L: the rounds of neighbour sums, at least 1.
-    pub n_layers: usize,
-    /// Features of a node beside its membership in the partial solution.
-    pub n_node_features: usize,
-}
+use crate::kind::{EmbeddingKind, HeadKind, Sizes};
 
 /// The layers of a policy and their sizes; by default structure2vec with K = 32, L = 2, and the Q
 /// head.

@@ -11,7 +11,6 @@ use super::shard::Shard;
 use crate::checkpoint::RunState;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
-use crate::topology::LearnerState;
 
 /// The name of the motion of the actor's carts.
 const ENVIRONMENTS: &str = "actor/environments";
@@ -32,19 +31,6 @@ pub(super) struct Counters {
     actor_episodes: EpisodeStatistics,
     weights_at: Option<u64>,
     version: u64,
-}
-
-/// The learner's part of a checkpoint.
-pub(super) fn restore_learner(
-    learner: &mut Learner,
-    n_updates: u64,
-    state: &Tensors<'_>,
-) -> Result<(), Error> {
-    learner.restore_all(LearnerState {
-        n_updates,
-        weights: state.f32s("weights")?,
-        optimiser: state.u8s("optimiser")?.to_vec(),
-    })
 }
 
 /// The learner's part, and in lock step the shard's and the actor's.

@@ -4,7 +4,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_job::Checkpoint;
 
 use super::actor::Actor;
-use super::checkpoint::{More, checkpoint_of, restore_learner, restore_parts};
+use super::checkpoint::{More, checkpoint_of, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
 use crate::advance::Advance;
@@ -14,6 +14,7 @@ use crate::dqn::layout_of;
 use crate::error::Error;
 use crate::local::Local;
 use crate::run_options::RunOptions;
+use crate::topology::LearnerState;
 
 /// A run in lock step.
 #[derive(Debug)]
@@ -51,7 +52,8 @@ impl Local for ApexLockStep {
         let counters = counters.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
         let mut lock_step = ApexLockStep::new(&run.config, options)?;
         restore(checkpoint, |state| {
-            restore_learner(&mut lock_step.learner, run.n_updates, state)?;
+            let learner = LearnerState::of_tensors(run.n_updates, state)?;
+            lock_step.learner.restore_all(learner)?;
             let parts = (&mut lock_step.shard, &mut lock_step.actor);
             restore_parts(parts, (run.n_steps, counters), state)
         })?;

@@ -9,26 +9,12 @@ use super::learner::Learner;
 use crate::checkpoint::RunState;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
-use crate::topology::LearnerState;
 
 /// What IMPALA adds to `run.json`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct More {
     /// The actor's, in lock step.
     pub(super) actor_episodes: Option<EpisodeStatistics>,
-}
-
-/// The learner's part of a checkpoint.
-pub(super) fn restore_learner(
-    learner: &mut Learner,
-    n_updates: u64,
-    state: &Tensors<'_>,
-) -> Result<(), Error> {
-    learner.restore_all(LearnerState {
-        n_updates,
-        weights: state.f32s("weights")?,
-        optimiser: state.u8s("optimiser")?.to_vec(),
-    })
 }
 
 /// The learner's part, and in lock step the actor's.

@@ -4,7 +4,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_job::Checkpoint;
 
 use super::actor::Actor;
-use super::checkpoint::{More, checkpoint_of, restore_actor, restore_learner};
+use super::checkpoint::{More, checkpoint_of, restore_actor};
 use super::learner::Learner;
 use super::trajectory::Unroll;
 use crate::advance::Advance;
@@ -13,6 +13,7 @@ use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::local::Local;
 use crate::run_options::RunOptions;
+use crate::topology::LearnerState;
 
 /// A run in lock step.
 #[derive(Debug)]
@@ -48,7 +49,8 @@ impl Local for ImpalaLockStep {
         let episodes = actor_episodes.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
         let mut lock_step = ImpalaLockStep::new(&run.config, options)?;
         restore(checkpoint, |state| {
-            restore_learner(&mut lock_step.learner, run.n_updates, state)?;
+            let learner = LearnerState::of_tensors(run.n_updates, state)?;
+            lock_step.learner.restore_all(learner)?;
             let learner = (&lock_step.learner, run.n_steps);
             restore_actor(&mut lock_step.actor, learner, episodes, state)
         })?;

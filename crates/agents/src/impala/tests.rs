@@ -24,7 +24,7 @@ use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
-use crate::tests::environments::cartpole;
+use crate::tests::environments::{cartpole, corridors};
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;
 use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
@@ -139,6 +139,25 @@ fn the_policy_lag_of_one_actor_is_bounded() {
     )
     .unwrap();
     assert!(outcome.lag.max() <= 1, "{:?}", outcome.lag);
+    assert_eq!(outcome.n_updates, outcome.n_steps / 42);
+}
+
+/// A step whose action has two parts is one step.
+#[test]
+fn steps_of_tuples_of_actions_are_counted_once() {
+    let impala = ImpalaConfig {
+        n_actors: 1,
+        ..small(None)
+    };
+    let (config, options) = (
+        config(&impala, (1000, 2)),
+        RunOptions {
+            environments: Some(corridors(true)),
+            ..options()
+        },
+    );
+    let start = start_of(&config);
+    let outcome = train_on_threads((&config, &impala), &start, &options, &mut |_| ()).unwrap();
     assert_eq!(outcome.n_updates, outcome.n_steps / 42);
 }
 

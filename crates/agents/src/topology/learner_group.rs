@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use shardgraph_collectives::{Comm, threads};
+use shardgraph_job::Tensors;
 
 use crate::error::Error;
 
@@ -26,6 +27,17 @@ pub(crate) struct LearnerState {
     pub(crate) n_updates: u64,
     pub(crate) weights: Vec<f32>,
     pub(crate) optimiser: Vec<u8>,
+}
+
+impl LearnerState {
+    /// Of the tensors of a checkpoint that was made after so many updates.
+    pub(crate) fn of_tensors(n_updates: u64, state: &Tensors<'_>) -> Result<LearnerState, Error> {
+        Ok(LearnerState {
+            n_updates,
+            weights: state.f32s("weights")?,
+            optimiser: state.u8s("optimiser")?.to_vec(),
+        })
+    }
 }
 
 /// The replicas beside the learner, and its place among them. The learner hands each batch to all and takes part in the sum.

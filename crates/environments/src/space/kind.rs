@@ -1,4 +1,4 @@
-//! The kinds of spaces, as plain data that configs and checkpoints hold, and the rules that make a
+//! Spaces and their kinds, as plain data that configs and checkpoints hold, and the rules that make a
 //! space of one.
 
 use std::collections::BTreeSet;
@@ -6,8 +6,36 @@ use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use super::Space;
 use crate::error::Error;
+
+/// A set of values: a box of floats, numbers below n, bits, graphs, or named or numbered spaces
+/// together.
+///
+/// A space that exists keeps the rules of [`SpaceKind`]; read from JSON or TOML too.
+///
+/// # Source
+/// Gymnasium's Box, Discrete, MultiBinary, Dict, Tuple and Graph.
+///
+/// ```
+/// use shardgraph_environments::space::Space;
+///
+/// let space: Space = serde_json::from_str(r#"{"type": "Box", "shape": [2], "low": 0.0, "high": "inf"}"#)?;
+/// assert_eq!(space, Space::boxed(&[2], 0.0, f32::INFINITY)?);
+/// let error = serde_json::from_str::<Space>(r#"{"type": "Discrete", "n": 0}"#).unwrap_err();
+/// assert_eq!(error.to_string(), "Space::discrete: n: expected a size of 1 to 2^32 - 1, given 0");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SpaceKind", into = "SpaceKind")]
+pub struct Space {
+    pub(super) kind: SpaceKind,
+}
+
+impl From<Space> for SpaceKind {
+    fn from(space: Space) -> SpaceKind {
+        space.kind
+    }
+}
 
 /// The kind of a [`Space`], with its sizes. As JSON or TOML the name of the variant is the key
 /// `type`, an infinite bound is `"inf"` or `"-inf"` (TOML's own `inf` and `-inf` are read too), and

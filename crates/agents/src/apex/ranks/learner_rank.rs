@@ -6,7 +6,7 @@ use shardgraph_collectives::messages::Event;
 use shardgraph_job::Checkpoint;
 
 use crate::apex::actor::exploration;
-use crate::apex::checkpoint::{checkpoint_of, restore_learner};
+use crate::apex::checkpoint::checkpoint_of;
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
 use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, tag};
@@ -16,8 +16,8 @@ use crate::run::{Start, TrainProgress};
 use crate::run_options::RunOptions;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{
-    Actors, Books, Port, PresentWeights, TopologyOutcome, number_from_bytes, number_to_bytes,
-    see_off,
+    Actors, Books, LearnerState, Port, PresentWeights, TopologyOutcome, number_from_bytes,
+    number_to_bytes, see_off,
 };
 
 /// Learns until the actors have made the steps of the settings and the shards have nothing left to draw.
@@ -80,7 +80,7 @@ fn begin(
         &options.device,
     )?;
     let books = Books::of_learner(start, options, |n_updates, state| {
-        restore_learner(&mut learner, n_updates, state)
+        learner.restore_all(LearnerState::of_tensors(n_updates, state)?)
     })?;
     Ok((learner, books))
 }

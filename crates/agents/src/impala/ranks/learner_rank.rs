@@ -7,7 +7,7 @@ use shardgraph_job::Checkpoint;
 
 use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::impala::checkpoint::{checkpoint_of, restore_learner};
+use crate::impala::checkpoint::checkpoint_of;
 use crate::impala::config::ImpalaConfig;
 use crate::impala::learner::Learner;
 use crate::impala::tag;
@@ -16,7 +16,7 @@ use crate::run::{Start, TrainProgress};
 use crate::run_options::RunOptions;
 use crate::topology::common_tag::BEGIN;
 use crate::topology::{
-    Actors, Books, Port, PresentWeights, TopologyOutcome, number_to_bytes, see_off,
+    Actors, Books, LearnerState, Port, PresentWeights, TopologyOutcome, number_to_bytes, see_off,
 };
 
 /// Learns until the actors have made the steps of the settings.
@@ -75,7 +75,7 @@ fn begin(
         &options.device,
     )?;
     let books = Books::of_learner(start, options, |n_updates, state| {
-        restore_learner(&mut learner, n_updates, state)
+        learner.restore_all(LearnerState::of_tensors(n_updates, state)?)
     })?;
     Ok((learner, books))
 }
@@ -154,7 +154,7 @@ impl LearnerRank<'_> {
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(unroll.version);
-        let n_steps = unroll.actions.len() as u64;
+        let n_steps = unroll.rewards.len() as u64; // an action may have several parts
         let is_due = self
             .books
             .count(n_steps, (&unroll.episodes, None), lag, progress)?;
