@@ -119,6 +119,9 @@ struct Answer {
 /// Trains all and prints the table.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     refuse_processes("agent sweep", None)?;
+    if let Some(svg) = &args.svg {
+        output_file::check(svg, args.config.as_deref())?;
+    }
     let (sweep, folder) = match (&args.run, &args.config) {
         (Some(path), None) => {
             let (folder, sweep) = SweepFolder::resume(path)?;
@@ -182,6 +185,10 @@ fn new_sweep(config: &Path, args: &SweepArgs) -> anyhow::Result<Sweep> {
         return Err(BadInput(text).into());
     }
     let seed = sweep.settings.seed;
+    if seed.checked_add(args.repeats - 1).is_none() {
+        let text = format!("--seed {seed}: expected a smaller one, as each of --repeats has the next");
+        return Err(BadInput(text).into());
+    }
     if sweep.configs()?.iter().any(|config| config.seed != seed) {
         let text = "--set seed: give the first seed by --seed, and how many by --repeats";
         return Err(BadInput(text.to_owned()).into());

@@ -141,7 +141,7 @@ fn told(args: &TrainArgs, error: anyhow::Error, deadline: Timeout) -> anyhow::Er
 fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Result<()> {
     if let Some(ranks) = args.world.ranks.filter(|ranks| *ranks > 1) {
         return Err(BadInput(format!(
-            "--ranks {ranks} shares the batches of `dqn` and `ppo`: here the settings say how many actors and shards there are"
+            "--ranks {ranks} shares the batches of `dqn`, `ppo` and `sac`: here the settings say how many actors and shards there are"
         ))
         .into());
     }
