@@ -305,7 +305,7 @@ fn bad_settings_are_named() {
     assert!(message.contains("no launcher has said"), "{message}");
     let message = run("agent train cartpole-apex --ranks 2", &[]).error(2);
     assert!(
-        message.contains("shares the batches of `dqn` and `ppo`"),
+        message.contains("shares the batches of `dqn`, `ppo` and `sac`"),
         "{message}"
     );
 }

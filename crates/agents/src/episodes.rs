@@ -9,6 +9,19 @@ use crate::error::Error;
 /// How many of the last episodes a mean return is over.
 pub const N_RECENT_EPISODES: usize = 100;
 
+/// The most steps of an episode that is waited for: one with more has no end.
+pub(crate) const MAX_EPISODE_STEPS: u64 = 1 << 20;
+
+/// Refuses a step of whole episodes beyond the last one that they may have.
+pub(crate) fn check_length(n_steps: u64, limit: u64) -> Result<(), Error> {
+    if n_steps < limit {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "an episode of more than {limit} steps: give the environments a limit of steps"
+    )))
+}
+
 /// An episode that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Episode {

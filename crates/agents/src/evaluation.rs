@@ -3,6 +3,7 @@
 use shardgraph_random::KeyedRng;
 
 use crate::agent::Agent;
+use crate::episodes::{MAX_EPISODE_STEPS, check_length};
 use crate::error::{Error, ErrorKind};
 use crate::observations::{ActionBuffer, Seen};
 use crate::run_environments::Environments;
@@ -34,7 +35,7 @@ impl Evaluation {
     /// run uses.
     ///
     /// # Errors
-    /// When there are no episodes or more than 100 000, or the agent's values or logits are not finite.
+    /// When there are no episodes or more than 100 000, one has no end, or the agent's values or logits are not finite.
     ///
     /// ```
     /// use shardgraph_agents::{AgentConfig, Choice, DqnTrainer, Evaluation, RunOptions};
@@ -47,6 +48,22 @@ impl Evaluation {
     /// # Ok::<(), shardgraph_agents::Error>(())
     /// ```
     pub fn play(
+        agent: &mut dyn Agent,
+        environments: &Environments,
+        (n_episodes, choice): (usize, Choice),
+        seed: u64,
+    ) -> Result<Evaluation, Error> {
+        Evaluation::play_within(
+            MAX_EPISODE_STEPS,
+            agent,
+            environments,
+            (n_episodes, choice),
+            seed,
+        )
+    }
+
+    fn play_within(
+        limit: u64,
         agent: &mut dyn Agent,
         environments: &Environments,
         (n_episodes, choice): (usize, Choice),
@@ -72,6 +89,7 @@ impl Evaluation {
         let mut is_over = vec![false; n_episodes];
         let (mut actions, mut t) = (ActionBuffer::default(), 0);
         while is_over.contains(&false) {
+            check_length(t, limit)?;
             let seen = Seen::of(vector.as_ref());
             match choice {
                 Choice::Greedy => agent.act_greedily(seen, &mut actions)?,
@@ -133,5 +151,21 @@ mod tests {
             message.contains("Evaluation::play: the number of episodes: expected 1 to"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn an_episode_without_an_end_is_given_up() {
+        let config = AgentConfig::named("cartpole-dqn").unwrap();
+        let mut agent = DqnAgent::of_config(&config, &RunOptions::default()).unwrap();
+        let mut play = |limit| {
+            let episodes = (2, Choice::Greedy);
+            Evaluation::play_within(limit, &mut agent, &cartpole(), episodes, 1)
+        };
+        let message = play(5).unwrap_err().to_string();
+        assert!(
+            message.contains("an episode of more than 5 steps"),
+            "{message}"
+        );
+        play(500).unwrap(); // the limit of cart and pole
     }
 }

@@ -186,7 +186,8 @@ fn new_sweep(config: &Path, args: &SweepArgs) -> anyhow::Result<Sweep> {
     }
     let seed = sweep.settings.seed;
     if seed.checked_add(args.repeats - 1).is_none() {
-        let text = format!("--seed {seed}: expected a smaller one, as each of --repeats has the next");
+        let text =
+            format!("--seed {seed}: expected a smaller one, as each of --repeats has the next");
         return Err(BadInput(text).into());
     }
     if sweep.configs()?.iter().any(|config| config.seed != seed) {

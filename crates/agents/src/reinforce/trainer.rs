@@ -14,7 +14,7 @@ use super::step::{PolicyUpdate, policy_step};
 use crate::advance::Advance;
 use crate::checkpoint::{NoMore, RunState, restore};
 use crate::config::AgentConfig;
-use crate::episodes::Episode;
+use crate::episodes::{Episode, MAX_EPISODE_STEPS, check_length};
 use crate::error::Error;
 use crate::local::Local;
 use crate::observations::{Seen, penalties};
@@ -49,6 +49,7 @@ impl ReinforceTrainer {
         let (width, n_actions) = (self.network.n_inputs(), self.network.n_actions());
         let n_parts = self.policy.n_choices().len();
         while playing.iter().any(|episode| episode.last_value.is_none()) {
+            check_length(t, MAX_EPISODE_STEPS)?;
             seen.clear();
             seen.extend_from_slice(self.vector.observations());
             masks.clear();
