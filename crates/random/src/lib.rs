@@ -87,6 +87,7 @@ impl KeyedStreams {
 
     /// Generator for the key (seed, purpose, index).
     #[must_use]
+    #[inline]
     pub fn stream(self, index: u64) -> KeyedRng {
         KeyedRng::from_key(mix(self.key ^ mix(index)))
     }
@@ -150,6 +151,7 @@ impl KeyedRng {
 
     /// Generator for a key that the caller made with [`mix`].
     #[must_use]
+    #[inline]
     pub fn from_key(key: u64) -> KeyedRng {
         KeyedRng {
             rng: Xoshiro256PlusPlus::seed_from_u64(key),
@@ -164,16 +166,19 @@ impl KeyedRng {
     }
 
     /// Uniform on [0, 1), a multiple of 2^-53.
+    #[inline]
     pub fn uniform_f64(&mut self) -> f64 {
         uniform(self.next_u64())
     }
 
     /// Uniform on [0, 1), a multiple of 2^-24.
+    #[inline]
     pub fn uniform_f32(&mut self) -> f32 {
         (self.next_u64() >> 40) as f32 * (1.0 / (1u32 << 24) as f32)
     }
 
     /// True with probability `p` (never for `p <= 0`, always for `p >= 1`).
+    #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
         self.uniform_f64() < p
     }
@@ -185,6 +190,7 @@ impl KeyedRng {
     ///
     /// # Source
     /// Lemire, "Fast random integer generation in an interval" (multiply, then reject the short tail).
+    #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "below(0) has no value to return");
         let mut product = u128::from(self.next_u64()) * u128::from(n);
@@ -201,6 +207,7 @@ impl KeyedRng {
     ///
     /// # Panics
     /// When `n` is 0.
+    #[inline]
     pub fn below_u32(&mut self, n: u32) -> u32 {
         self.below(u64::from(n)) as u32
     }
