@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use shardgraph_agents::{AgentConfig, DqnAgent, RunOptions};
+use shardgraph_agents::{Agent, AgentConfig, DqnAgent, RunOptions};
 use shardgraph_autodiff::{Ctx, Eager, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};

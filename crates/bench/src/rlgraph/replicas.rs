@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use shardgraph_agents::{DqnAgent, DqnConfig, EnvironmentConfig, Environments, transition_layout};
+use shardgraph_agents::{
+    Agent, DqnAgent, DqnConfig, EnvironmentConfig, Environments, transition_layout,
+};
 use shardgraph_collectives::{Comm, Op, Timeout, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_random::KeyedRng;
