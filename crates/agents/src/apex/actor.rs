@@ -11,6 +11,7 @@ use shardgraph_replay::{LeafRef, Rows};
 use super::config::ApexConfig;
 use super::learner::new_agent;
 use super::message::{Block, Progress};
+use crate::agent::Agent;
 use crate::dqn::{DqnAgent, column, layout_of};
 use crate::error::Error;
 use crate::experience::Experience;

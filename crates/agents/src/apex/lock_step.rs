@@ -8,6 +8,7 @@ use super::checkpoint::{More, checkpoint_of, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
 use crate::advance::Advance;
+use crate::agent::Agent;
 use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::dqn::layout_of;

@@ -14,6 +14,7 @@ use super::lock_step::ApexLockStep;
 use super::message::Block;
 use super::ranks::train_on_threads;
 use super::shard::Shard;
+use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::dqn::transition_layout;
 use crate::evaluation::{Choice, Evaluation};

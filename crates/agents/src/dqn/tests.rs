@@ -15,6 +15,7 @@ use shardgraph_replay::{LeafRef, Rows};
 
 use super::naive::{self, Layer, Transition};
 use super::*;
+use crate::agent::Agent;
 use crate::run_environments::Spaces;
 
 fn spaces() -> (Space, Space) {

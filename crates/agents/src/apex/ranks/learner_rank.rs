@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use shardgraph_collectives::messages::Event;
 use shardgraph_job::Checkpoint;
 
+use crate::agent::Agent;
 use crate::apex::actor::exploration;
 use crate::apex::checkpoint::checkpoint_of;
 use crate::apex::config::ApexConfig;

@@ -7,6 +7,7 @@ use shardgraph_device::Device;
 use shardgraph_replay::{LeafRef, Rows};
 
 use super::{agent, batch, small, spaces, update};
+use crate::agent::Agent;
 use crate::dqn::{DqnAgent, DqnConfig, PrioritizedConfig, column, layout_of};
 use crate::observations::penalties;
 use crate::run_environments::Spaces;
