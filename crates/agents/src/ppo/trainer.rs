@@ -116,7 +116,7 @@ impl PpoTrainer {
         comm: &mut Comm,
         timeout: Timeout,
     ) -> Result<(), Error> {
-        self.sum.begin(comm)?; // those of `blocks`
+        let _ = self.sum.begin(comm)?; // they are those of `blocks`
         for (block, order) in self.blocks.iter().zip(&self.orders) {
             let n = order.len() / self.ppo.n_minibatches;
             let rows = &order[minibatch * n..(minibatch + 1) * n];
