@@ -4,7 +4,6 @@
 mod eager;
 mod runs;
 
-use proptest::prelude::*;
 use shardgraph_autodiff::{ParamId, Params};
 use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_components::{QNetworkShape, TdLoss};
