@@ -316,7 +316,7 @@ pub(crate) mod tests {
     use shardgraph_environments::{Autoreset, CartPoles};
 
     use super::*;
-    use crate::tests::environments::cartpole;
+    use crate::tests::environments::{LIMIT, cartpole, corridors};
 
     /// A transition as a memory gets it.
     #[derive(Debug, PartialEq)]
@@ -360,6 +360,15 @@ pub(crate) mod tests {
         let mut bytes = carts.to_bytes();
         let at = 12 + 52 * idx + 44;
         bytes[at..at + 4].copy_from_slice(&499u32.to_le_bytes());
+        carts.restore(&bytes).unwrap();
+    }
+
+    /// A cart whose pole falls at its next step: its angle and the velocity of that are at 28 and 36 of its bytes.
+    pub(crate) fn put_before_the_fall(carts: &mut dyn VectorEnvironment, idx: usize) {
+        let mut bytes = carts.to_bytes();
+        let at = 12 + 52 * idx + 28;
+        bytes[at..at + 8].copy_from_slice(&0.2f64.to_le_bytes());
+        bytes[at + 8..at + 16].copy_from_slice(&3.0f64.to_le_bytes());
         carts.restore(&bytes).unwrap();
     }
 
@@ -428,6 +437,29 @@ pub(crate) mod tests {
                 (0.0, &twin.observations()[0][..])
             );
         }
+    }
+
+    /// A limit stops an episode in the third cell, where it is not allowed to stand still; the next one begins in the first, where it is.
+    #[test]
+    fn a_limit_leaves_the_mask_of_its_own_episode() {
+        let mut experience = Experience::new(&corridors(false), 1, (1, 0.5), 9).unwrap();
+        let mut masks = Vec::new();
+        let mut insert = |cells: &[LeafRef<'_>]| {
+            let [.., LeafRef::U8(mask)] = cells else {
+                panic!("another layout");
+            };
+            masks.push(mask.to_vec());
+            Ok(())
+        };
+        let (turns, mut ended) = ([1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1], Vec::new());
+        assert_eq!(turns.len(), LIMIT as usize);
+        for turn in turns {
+            let actions = Actions::Discrete(&[turn]);
+            experience.step(actions, &mut insert, &mut ended).unwrap();
+        }
+        assert_eq!(ended.len(), 1);
+        assert_eq!(masks[LIMIT as usize - 1], [1, 1, 0]);
+        assert_eq!(experience.seen().mask, Some(&[false, true, true][..]));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::run_environments::Environments;
 /// Everything of an actor but its messages.
 #[derive(Debug)]
 pub(super) struct Actor {
-    agent: DqnAgent,
+    pub(super) agent: DqnAgent,
     pub(super) experience: Experience,
     /// Transitions that fill the next blocks, behind those that are in blocks already.
     rows: Rows,

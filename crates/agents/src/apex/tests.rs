@@ -22,7 +22,7 @@ use crate::local::{Local, train_locally};
 use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
-use crate::tests::environments::cartpole;
+use crate::tests::environments::{cartpole, corridors};
 use crate::topology::TopologyOutcome;
 
 fn small() -> ApexConfig {
@@ -287,6 +287,31 @@ fn blocks_are_cut_from_the_same_transitions() {
     assert_eq!((n_steps, row), (420, n_rows));
     let (block, progress) = small.collect(420).unwrap();
     assert!(block.rows.is_empty() && block.td_errors.is_empty() && progress.n_steps == 0);
+}
+
+/// The target of a first priority is the best of the actions that the next state allows.
+#[test]
+fn first_priorities_keep_to_the_masks() {
+    let vector = (&corridors(false), 3);
+    let mut actor = Actor::new(&small(), vector, 1, (0, 1), &Device::host()).unwrap();
+    // Values by action alone: 3 for standing still, which the first cell alone allows.
+    let n_weights = actor.agent.weights().len();
+    let mut weights = vec![0.0; n_weights];
+    weights[n_weights - 3..].copy_from_slice(&[1.0, 2.0, 3.0]);
+    actor.agent.set_weights(&weights).unwrap();
+    let (block, _) = actor.collect(u64::MAX).unwrap();
+    let rows = &block.rows;
+    let mut n_forbidden = 0;
+    for (row, error) in block.td_errors.iter().enumerate() {
+        let of = |column: usize| rows.f32s(column)[row];
+        let stands_still = rows.u8s(5)[3 * row + 2] == 1;
+        n_forbidden += u32::from(!stands_still);
+        let best = if stands_still { 3.0 } else { 2.0 };
+        let value = [1.0, 2.0, 3.0][rows.u32s(1)[row] as usize];
+        let expected = value - (of(2) + of(4) * best);
+        assert!((error - expected).abs() < 1e-5, "{row}: {error} {expected}");
+    }
+    assert!(n_forbidden > 5, "{n_forbidden}");
 }
 
 /// A block that would take more steps than the whole run ends with the run.

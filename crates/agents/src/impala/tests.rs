@@ -181,9 +181,15 @@ fn the_rewards_of_falls_are_their_own() {
 /// Both carts are put before the limit: their last rewards have gamma times the value of the observation that the limit stopped them at.
 #[test]
 fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
+    for lstm in [None, Some(5)] {
+        limit_adds_the_value(lstm);
+    }
+}
+
+fn limit_adds_the_value(lstm: Option<usize>) {
     let impala = ImpalaConfig {
         unroll_steps: 1,
-        ..small(None)
+        ..small(lstm)
     };
     let mut actor = Actor::new(&impala, &cartpole(), 2, 1, 0, &Device::host()).unwrap();
     for idx in 0..2 {
@@ -197,7 +203,11 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     // The actor has the first weights of its seed.
     let (params, network) = build_policy(&cartpole(), &impala.network, 1).unwrap();
     let mut program = PolicyProgram::new(&params, &network, (2, false), &Device::host()).unwrap();
-    let state = MemoryState::new(&network, 2);
+    // A memory still has the episode that the limit stopped.
+    let state = MemoryState {
+        begins: vec![0.0; 2],
+        ..actor.state.clone()
+    };
     let mut said = Said::default();
     program
         .run(&params, Seen::from(&last[..]), &state, &mut said)

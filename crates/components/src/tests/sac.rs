@@ -413,6 +413,18 @@ fn draws_lie_in_the_box() {
     let mut means = Vec::new();
     policy.means_into(&parameters, &mut means);
     assert_eq!(means, [libm::tanh(0.5) as f32, 0.0]);
+    // So it does in the loss.
+    let draw = |log: f32| {
+        run(
+            &Params::new(),
+            &[(2, &[0.1, log]), (1, &[0.05])],
+            |ctx, x| {
+                let draw = policy.draw(ctx, x[0], x[1])?;
+                Ok(vec![draw.actions, draw.log_density])
+            },
+        )
+    };
+    assert_eq!((draw(99.0), draw(-40.0)), (draw(2.0), draw(-20.0)));
 }
 
 #[test]

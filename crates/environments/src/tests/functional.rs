@@ -131,7 +131,9 @@ fn episodes_begin_anew_as_the_mode_says() {
                 .to_string()
                 .contains("0")
         );
-        assert!(next.step(drawn.actions()).unwrap().reset[0]);
+        let step = next.step(drawn.actions()).unwrap();
+        let begun = (step.reset[0], step.rewards[0].to_bits(), step.ended(0));
+        assert_eq!(begun, (true, 0, false), "{}", known.name);
         never.reset_where(&[true]).unwrap();
         assert_eq!(next.observations(), same.observations());
         assert_eq!(never.observations(), same.observations());

@@ -1,5 +1,4 @@
 //! Updates of a rollout against the same ones define-by-run over whole minibatches, and what a limit leaves behind.
-#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use shardgraph_autodiff::{Ctx, Eager, Params, Shape, Var};
 use shardgraph_collectives::{Comm, Timeout};
@@ -7,7 +6,7 @@ use shardgraph_components::{ActionDistribution, ActorCritic, PpoBatch, PpoLoss, 
 use shardgraph_device::Device;
 
 use crate::config::AgentConfig;
-use crate::experience::tests::put_before_the_limit;
+use crate::experience::tests::{put_before_the_fall, put_before_the_limit};
 use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::ppo::block::Rollout;
@@ -161,12 +160,14 @@ fn updates_are_the_eager_ones() {
     }
 }
 
-/// Carts that a limit stops have, as their last reward, gamma times the value of the observation that it stopped them at.
+/// Carts that a limit stops have, in their last reward, gamma times the value of the observation that it stopped them at. One that falls
+/// in the same step has not.
 #[test]
 fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     let mut trainer = trainer("cartpole", None, "rollout_steps = 1, n_minibatches = 1");
     let block = &mut trainer.blocks[0];
     (0..2).for_each(|idx| put_before_the_limit(block.vector.as_mut(), idx));
+    put_before_the_fall(block.vector.as_mut(), 2);
     block.collect(&trainer.params, &trainer.policy, 0).unwrap();
     let last = |idx: usize| match block.vector.final_observation(idx) {
         Some(own) => own.to_vec(),
@@ -189,9 +190,9 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     });
     let rollout = &trainer.blocks[0].rollout;
     assert_eq!(rollout.rewards, gained.map(|gain| 1.0 + gain));
-    assert_eq!(rollout.ended, [true, true, false, false]);
+    assert_eq!(rollout.ended, [true, true, true, false]);
     for idx in 0..4 {
-        let after = if idx < 2 {
+        let after = if idx < 3 {
             0.0
         } else {
             0.99 * said.values[idx]
