@@ -63,8 +63,8 @@ fn first_numbers_of_many_streams_are_those_of_each() {
         let numbers = first_uniforms(streams, indices);
         for (lane, index) in indices.into_iter().enumerate() {
             let mut stream = streams[lane].stream(index);
-            let expected = [(); 4].map(|()| stream.uniform_f64());
-            assert_eq!(numbers.map(|numbers| numbers[lane]), expected);
+            let expected = [(); 4].map(|()| stream.uniform_f64().to_bits());
+            assert_eq!(numbers.map(|numbers| numbers[lane].to_bits()), expected);
         }
     }
 }
