@@ -50,16 +50,10 @@ impl Evaluation {
     pub fn play(
         agent: &mut dyn Agent,
         environments: &Environments,
-        (n_episodes, choice): (usize, Choice),
+        episodes: (usize, Choice),
         seed: u64,
     ) -> Result<Evaluation, Error> {
-        Evaluation::play_within(
-            MAX_EPISODE_STEPS,
-            agent,
-            environments,
-            (n_episodes, choice),
-            seed,
-        )
+        Evaluation::play_within(MAX_EPISODE_STEPS, agent, environments, episodes, seed)
     }
 
     fn play_within(

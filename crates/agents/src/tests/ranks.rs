@@ -41,7 +41,8 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-fn run((environment, algorithm): (&str, &str), n_ranks: u32) -> Result<TrainOutcome, Error> {
+fn run(case: (&str, &str), n_ranks: u32) -> Result<TrainOutcome, Error> {
+    let (environment, algorithm) = case;
     let config = AgentConfig::from_toml(&format!(
         "steps = 576\nenvironment = {{ name = '{environment}', n_environments = 12 }}
          algorithm = {{ gradient_blocks = {N}, {} }}",

@@ -35,6 +35,14 @@ fn trainer(environment: &str, own: Option<Environments>, algorithm: &str) -> Ppo
     PpoTrainer::new(&config, &options, place).unwrap()
 }
 
+/// What learns, and from what.
+struct Learned<'a> {
+    loss: PpoLoss,
+    network: &'a ActorCritic,
+    policy: &'a ActionDistribution,
+    has_mask: bool,
+}
+
 /// Rows of the rollouts of all blocks, one block's minibatch behind the other's.
 struct Minibatch<'a> {
     rollouts: Vec<&'a Rollout>,
@@ -63,12 +71,13 @@ impl Minibatch<'_> {
         all.iter().map(normalise).collect()
     }
 
-    fn output(
-        &self,
-        ctx: &mut Eager<'_>,
-        (loss, network, policy): (PpoLoss, &ActorCritic, &ActionDistribution),
-        has_mask: bool,
-    ) -> PpoOutput {
+    fn output(&self, ctx: &mut Eager<'_>, learned: &Learned<'_>) -> PpoOutput {
+        let Learned {
+            loss,
+            network,
+            policy,
+            has_mask,
+        } = *learned;
         let actions = match policy {
             ActionDistribution::Gaussian(policy) => self.rows(|of| &of.drawn, policy.n_elements()),
             ActionDistribution::Softmax(policy) => {
@@ -98,11 +107,7 @@ impl Minibatch<'_> {
 }
 
 /// The weights after a rollout's two minibatches, and the divergence before the first of them.
-fn expected(
-    trainer: &PpoTrainer,
-    (mut params, network): (Params, ActorCritic),
-    (loss, has_mask): (PpoLoss, bool),
-) -> (Vec<f32>, f32) {
+fn expected(trainer: &PpoTrainer, mut params: Params, learned: &Learned<'_>) -> (Vec<f32>, f32) {
     let mut first_kl = None;
     for minibatch in 0..2 {
         let half = |order: &[u32]| order.len() / 2 * minibatch..order.len() / 2 * (minibatch + 1);
@@ -112,7 +117,7 @@ fn expected(
         };
         let (device, mut comm) = (Device::host(), Comm::solo());
         let mut ctx = Eager::new(&device, &mut comm, &params);
-        let out = batch.output(&mut ctx, (loss, &network, &trainer.policy), has_mask);
+        let out = batch.output(&mut ctx, learned);
         first_kl = first_kl.or(Some(ctx.values(out.kl).unwrap()[0]));
         let gradient = ctx.param_gradient(out.loss).unwrap();
         let stepped = params.trained().iter().zip(&gradient);
@@ -144,12 +149,18 @@ fn updates_are_the_eager_ones() {
         let environments = options.environments_of(&trainer.run.config).unwrap();
         let has_mask = environments.spaces().has_mask();
         let ppo = trainer.run.config.algorithm.ppo().unwrap().clone();
-        let first = build_policy(&environments, &ppo.network, 1).unwrap();
-        assert_eq!(first.0.trained(), trainer.params.trained());
+        let (params, network) = build_policy(&environments, &ppo.network, 1).unwrap();
+        assert_eq!(params.trained(), trainer.params.trained());
         trainer
             .advance(&mut Comm::solo(), Timeout::default())
             .unwrap();
-        let (expected, first_kl) = expected(&trainer, first, (ppo.loss, has_mask));
+        let learned = Learned {
+            loss: ppo.loss,
+            network: &network,
+            policy: &trainer.policy,
+            has_mask,
+        };
+        let (expected, first_kl) = expected(&trainer, params, &learned);
         assert!(first_kl.abs() < 1e-5, "{name}: {first_kl}");
         for (given, expected) in trainer.params.trained().iter().zip(&expected) {
             assert!(
