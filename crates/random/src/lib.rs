@@ -22,9 +22,6 @@
 
 #![forbid(unsafe_code)]
 
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-
 /// The step of SplitMix64's counter.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -55,7 +52,7 @@ pub fn mix(x: u64) -> u64 {
 /// Blackman and Vigna, "Scrambled linear pseudorandom number generators" (xoshiro256++).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedRng {
-    rng: Xoshiro256PlusPlus,
+    state: [u64; 4],
     /// The second value of the last pair that `normal` made, as bits.
     spare_normal: Option<u64>,
 }
@@ -109,28 +106,39 @@ pub fn first_uniforms<const N: usize>(
     streams: [KeyedStreams; N],
     indices: [u64; N],
 ) -> [[f64; N]; 4] {
-    // The words of a generator's state are the first outputs of SplitMix64 from its key.
     let mut state = [[0u64; N]; 4];
     for lane in 0..N {
         let key = mix(streams[lane].key ^ mix(indices[lane]));
         for (word, state) in (0..).zip(&mut state) {
-            state[lane] = mix(key.wrapping_add(GOLDEN.wrapping_mul(word)));
+            state[lane] = state_word(key, word);
         }
     }
     let mut numbers = [[0.0; N]; 4];
     for numbers in &mut numbers {
         for (lane, number) in numbers.iter_mut().enumerate() {
-            let [a, b, c, d] = [0, 1, 2, 3].map(|word: usize| state[word][lane]);
-            let output = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
-            let (c, d) = (c ^ a, d ^ b);
-            state[0][lane] = a ^ d;
-            state[1][lane] = b ^ c;
-            state[2][lane] = c ^ (b << 17);
-            state[3][lane] = d.rotate_left(45);
+            let (output, after) = next([0, 1, 2, 3].map(|word: usize| state[word][lane]));
+            for (state, word) in state.iter_mut().zip(after) {
+                state[lane] = word;
+            }
             *number = uniform(output);
         }
     }
     numbers
+}
+
+/// A word of a generator's first state: the outputs of SplitMix64 from its key, which are never all 0. A library's generator takes them through
+/// bytes, which was a third of a game's step.
+#[inline(always)]
+fn state_word(key: u64, word: u64) -> u64 {
+    mix(key.wrapping_add(GOLDEN.wrapping_mul(word)))
+}
+
+/// A step of xoshiro256++: its output, and the state after it.
+#[inline(always)]
+fn next([a, b, c, d]: [u64; 4]) -> (u64, [u64; 4]) {
+    let output = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
+    let (c, d) = (c ^ a, d ^ b);
+    (output, [a ^ d, b ^ c, c ^ (b << 17), d.rotate_left(45)])
 }
 
 /// The number in [0, 1) that 64 uniform bits stand for.
@@ -154,7 +162,7 @@ impl KeyedRng {
     #[inline]
     pub fn from_key(key: u64) -> KeyedRng {
         KeyedRng {
-            rng: Xoshiro256PlusPlus::seed_from_u64(key),
+            state: [0, 1, 2, 3].map(|word| state_word(key, word)),
             spare_normal: None,
         }
     }
@@ -162,7 +170,9 @@ impl KeyedRng {
     /// 64 uniform bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.rng.next_u64()
+        let (output, state) = next(self.state);
+        self.state = state;
+        output
     }
 
     /// Uniform on [0, 1), a multiple of 2^-53.

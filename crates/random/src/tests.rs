@@ -1,5 +1,8 @@
 //! Reference outputs, moments and ranges of the random streams.
 
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use super::*;
 
 /// From the authors' xoshiro256plusplus.c with the state 1, 2, 3, 4.
@@ -18,12 +21,24 @@ const REFERENCE: [u64; 10] = [
 
 #[test]
 fn xoshiro_gives_the_reference_outputs() {
-    let mut seed = [0; 32];
-    for (i, word) in [1u64, 2, 3, 4].into_iter().enumerate() {
-        seed[8 * i..8 * i + 8].copy_from_slice(&word.to_le_bytes());
+    let mut state = [1, 2, 3, 4];
+    for expected in REFERENCE {
+        let (output, after) = next(state);
+        assert_eq!(output, expected);
+        state = after;
     }
-    let mut rng = Xoshiro256PlusPlus::from_seed(seed);
-    assert_eq!(REFERENCE.map(|_| rng.next_u64()), REFERENCE);
+}
+
+/// The library's generator, seeded by its SplitMix64.
+#[test]
+fn keys_seed_as_the_library_does() {
+    for key in [0, 1, u64::MAX, GOLDEN, GOLDEN.wrapping_neg(), 7 << 40] {
+        let mut expected = Xoshiro256PlusPlus::seed_from_u64(key);
+        let mut found = KeyedRng::from_key(key);
+        for _ in 0..100 {
+            assert_eq!(found.next_u64(), expected.next_u64(), "{key}");
+        }
+    }
 }
 
 /// SplitMix64 from the state 1234567, as in its authors' splitmix64.c.

@@ -23,13 +23,6 @@ pub(crate) struct Thing {
     is_gold: bool,
 }
 
-/// In place of what is not there.
-const NOTHING: Thing = Thing {
-    x: 0,
-    is_right: false,
-    is_gold: false,
-};
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     x: i32,
@@ -155,21 +148,15 @@ impl Game for Asterix {
         transition
     }
 
-    /// Without branches: which rows have something is hard to predict.
     fn draw(&self, state: &State, board: &mut Board) {
-        let [mut enemies, mut trails, mut gold] = [Cells::default(); 3];
-        for (place, row) in state.things.iter().zip(1..) {
-            let thing = place.unwrap_or(NOTHING);
-            let cell = Cells::at(thing.x, row).only_if(place.is_some());
-            enemies = enemies.with(cell.only_if(!thing.is_gold));
-            gold = gold.with(cell.only_if(thing.is_gold));
-            let trail = Cells::within(beside(thing.x, !thing.is_right), row);
-            trails = trails.with(trail.only_if(place.is_some()));
-        }
         board.mark(Cells::at(state.x, state.y), 0);
-        board.mark(enemies, 1);
-        board.mark(trails, 2);
-        board.mark(gold, 3);
+        for (thing, row) in state.things.iter().zip(1..) {
+            let Some(thing) = thing else { continue };
+            let channel = if thing.is_gold { 3 } else { 1 };
+            board.mark(Cells::at(thing.x, row), channel);
+            let behind = beside(thing.x, !thing.is_right);
+            board.mark(Cells::within(behind, row), 2);
+        }
     }
 
     fn is_on_board(&self, state: &State) -> bool {

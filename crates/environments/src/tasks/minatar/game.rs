@@ -230,16 +230,11 @@ impl Board {
         let boards = self.channels.iter().zip(&before.channels);
         for (channel, (&Cells(now), &Cells(before))) in boards.take(n_channels).enumerate() {
             let mut changed = now ^ before;
-            let mut write_next = || {
-                // Where nothing has changed, the last cell is written as it is.
-                let cell = changed.trailing_zeros().min((SIDE * SIDE - 1) as u32) as usize;
+            while changed != 0 {
+                let cell = changed.trailing_zeros() as usize;
+                changed &= changed - 1;
                 out[cell * n_channels + channel] = f32::from((now >> cell) as u8 & 1);
-                changed &= changed.wrapping_sub(1);
-                changed != 0
-            };
-            // What moves changes two cells: more are rare, and well predicted.
-            write_next();
-            while write_next() {}
+            }
         }
     }
 }
