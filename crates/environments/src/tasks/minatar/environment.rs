@@ -123,7 +123,9 @@ impl<G: Game> FunctionalEnvironment for MinAtar<G> {
             .game
             .advance(&mut state.game, chosen, self.ramping, rng);
         state.now ^= 1;
-        boards[usize::from(state.now)] = self.draw(&state.game);
+        let board = &mut boards[usize::from(state.now)];
+        *board = Board::default();
+        self.game.draw(&state.game, board);
         transition
     }
 
