@@ -93,6 +93,7 @@ fn output_that_cannot_be_written_fails_before_the_work() {
         "score karate --out {}",
         "generate er:9:0.5 --out {}",
         "convert karate {}",
+        "agent sweep cartpole-ppo --svg {}",
     ] {
         let message = run(words, &[&missing]).error(2);
         assert!(message.contains("its folder does not exist"), "{message}");
@@ -100,6 +101,25 @@ fn output_that_cannot_be_written_fails_before_the_work() {
         assert!(message.contains("this is a folder"), "{message}");
     }
     assert!(listing(folder.path()).is_empty());
+}
+
+#[test]
+fn two_files_of_one_name_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.npy");
+    let words = "embed karate --preset line --epochs 1 --out {} --svg {}";
+    let message = run(words, &[&file, &file]).error(2);
+    assert!(
+        message.contains("two files cannot have one name"),
+        "{message}"
+    );
+    assert!(!file.exists());
+}
+
+#[test]
+fn no_rank_at_all_is_refused_whatever_the_method() {
+    let message = run("solve karate --ranks 0", &[]).error(2);
+    assert!(message.contains("0 is not in 1.."), "{message}");
 }
 
 /// Else the file would be an edge list under another name.

@@ -65,6 +65,10 @@ pub struct ImportReport {
     pub header_line: Option<(u64, String)>,
     /// The line of an edge list that was read as an edge and looks like a header of nodes and edges, with its text.
     pub header_as_edge: Option<(u64, String)>,
+    /// Columns of the first line of an edge list of integers; 0 for other files.
+    pub n_columns: u64,
+    /// The first line of such a list that has another number of columns, and that number.
+    pub ragged_line: Option<(u64, u64)>,
     /// Which graph of the file this is, counted from 0, and how many there are; absent where a file has one.
     pub instance: Option<(usize, usize)>,
 }
@@ -94,6 +98,8 @@ impl ImportReport {
             first_text_id: None,
             header_line: None,
             header_as_edge: None,
+            n_columns: 0,
+            ragged_line: None,
             instance: None,
         }
     }
@@ -107,13 +113,25 @@ impl ImportReport {
         writeln!(f, "format: {} ({why}), {}", self.format, self.compression)
     }
 
-    /// What should be looked at: a sentence for who reads the graph.
+    /// A sentence on what may have been read otherwise than it was meant.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let (line, text) = self.header_as_edge.as_ref()?;
-        Some(format!(
-            "line {line}, `{text}`, was read as an edge and looks like a header of nodes and edges: if it is one, put `#` before it"
-        ))
+        if let Some((line, text)) = &self.header_as_edge {
+            return Some(format!(
+                "line {line}, `{text}`, was read as an edge and looks like a header of nodes and edges: if it is one, put `#` before it"
+            ));
+        }
+        let n = self.n_columns;
+        if let Some((line, other)) = self.ragged_line {
+            return Some(format!(
+                "the first line has {n} columns and line {line} has {other}, and an edge is the first two: write adjacency lists as one edge a line"
+            ));
+        }
+        (n > 3 && n == self.listed_edges).then(|| {
+            format!(
+                "{n} lines of {n} columns look like an adjacency matrix, and an edge is the first two columns: write one edge a line"
+            )
+        })
     }
 
     fn id_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -332,9 +332,19 @@ fn check_tables(args: &TrainArgs, is_chosen: bool) -> anyhow::Result<()> {
         args.settings.file(),
         args.init.as_deref(),
     ];
-    let outputs = [args.contexts.as_deref(), args.svg.as_deref()];
-    for output in outputs.into_iter().flatten() {
+    let outputs = [
+        Some(args.out.as_path()),
+        args.contexts.as_deref(),
+        args.svg.as_deref(),
+    ];
+    let outputs: Vec<&Path> = outputs.into_iter().flatten().collect();
+    for (i, output) in outputs.iter().enumerate() {
         output_file::check(output, inputs.into_iter().flatten())?;
+        let is_it = |other: &&Path| output_file::is_same(output, other);
+        if outputs[..i].iter().any(is_it) {
+            let message = format!("{}: two files cannot have one name", output.display());
+            return Err(BadInput(message).into());
+        }
     }
     let of_one = [
         ("init", args.init.is_some()),

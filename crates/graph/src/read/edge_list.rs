@@ -68,6 +68,7 @@ impl crate::EdgeSink for NoEdges {
 
 fn numbered(source: &Source<'_>, map: IdMap, mut tally: Tally<'_>) -> Result<Streamed, Error> {
     let first = read_integers(source, &map, &mut tally)?;
+    tally.report.n_columns = first.as_ref().map_or(0, |first| first.n_columns);
     tally.report.header_as_edge = first.and_then(|first| first.header(&tally.report, &map));
     let weighted = tally.options.weights == WeightPolicy::ThirdColumn;
     Ok(tally.finish(map.n_nodes(), weighted, map.labels()))
@@ -195,17 +196,17 @@ fn shown(field: Field<'_>) -> String {
 struct FirstEdge {
     line: u64,
     ids: Option<(u64, u64)>,
-    has_third_column: bool,
+    n_columns: u64,
     /// Whether all later edges have a third column.
     later_have_it: bool,
 }
 
 impl FirstEdge {
-    fn of(line: Line<'_>, u: Field<'_>, v: Field<'_>, has_third_column: bool) -> FirstEdge {
+    fn of(line: Line<'_>, u: Field<'_>, v: Field<'_>, n_columns: u64) -> FirstEdge {
         FirstEdge {
             line: line.number,
             ids: integer(u.bytes).zip(integer(v.bytes)),
-            has_third_column,
+            n_columns,
             later_have_it: true,
         }
     }
@@ -215,8 +216,9 @@ impl FirstEdge {
         let (n, m) = self.ids?;
         let n_later = report.listed_edges - 1;
         let may_count = n_later > 0 && n > 2 && n.saturating_add(2) >= u64::from(map.n_nodes());
-        let is_alone = self.later_have_it && !self.has_third_column;
-        let is_header = may_count && (m == n_later || is_alone) && !self.has_third_column;
+        let has_third_column = self.n_columns > 2;
+        let is_alone = self.later_have_it && !has_third_column;
+        let is_header = may_count && (m == n_later || is_alone) && !has_third_column;
         is_header.then(|| (self.line, format!("{n} {m}")))
     }
 }
@@ -232,10 +234,15 @@ fn read_integers(
         let Some((u, v, rest)) = edge(line, &tally.report)? else {
             continue;
         };
-        let has_third_column = rest < line.bytes.len();
+        let n_columns = 2 + n_fields(&line.bytes[rest..]);
         match &mut first {
-            None => first = Some(FirstEdge::of(line, u, v, has_third_column)),
-            Some(first) => first.later_have_it &= has_third_column,
+            None => first = Some(FirstEdge::of(line, u, v, n_columns)),
+            Some(first) => {
+                first.later_have_it &= n_columns > 2;
+                if n_columns != first.n_columns && tally.report.ragged_line.is_none() {
+                    tally.report.ragged_line = Some((line.number, n_columns));
+                }
+            }
         }
         let weight = third_column(line, rest, tally)?;
         let dense = |field: Field<'_>| integer(field.bytes).and_then(|id| map.get(id));
@@ -385,6 +392,13 @@ fn next_field(line: Line<'_>, at: usize) -> Result<(Option<Field<'_>>, usize), E
         column,
     };
     Ok((Some(field), next))
+}
+
+/// Fields of the rest of a line.
+fn n_fields(rest: &[u8]) -> u64 {
+    let is_gap = |&b: &u8| is_blank(b) || b == b',';
+    let fields = rest.split(is_gap).filter(|field| !field.is_empty());
+    fields.count() as u64
 }
 
 fn skip_blanks(bytes: &[u8], at: usize) -> usize {

@@ -546,3 +546,23 @@ fn one_graph_of_several_is_read() {
     let error = read_bytes("a.clq", b"p edge 2 1\ne 1 2\n", &options).unwrap_err();
     assert!(error.to_string().contains("has one graph"), "{error}");
 }
+
+#[test]
+fn lists_and_matrices_of_neighbours_are_told() {
+    let warning = |text: &str| {
+        let import = read_bytes("a.txt", text.as_bytes(), &ReadOptions::default()).unwrap();
+        import.report.warning().unwrap_or_default()
+    };
+    let told = warning("0 1 2 3\n1 2\n2 3\n");
+    assert!(told.contains("4 columns and line 2 has 2"), "{told}");
+    let told = warning("0,1,1,0\n1,0,1,1\n1,1,0,0\n0,1,0,0\n");
+    assert!(told.contains("adjacency matrix"), "{told}");
+    for text in [
+        "1 2 5\n2 3 1\n3 1 2\n",
+        "1 2\n2 3\n",
+        "a b x y\nb c\n",
+        "1,2,,\n2,3,,\n",
+    ] {
+        assert_eq!(warning(text), "", "{text}");
+    }
+}
