@@ -119,7 +119,7 @@ fn two_files_of_one_name_are_refused() {
 #[test]
 fn no_rank_at_all_is_refused_whatever_the_method() {
     let message = run("solve karate --ranks 0", &[]).error(2);
-    assert!(message.contains("0 is not in 1.."), "{message}");
+    assert!(message.contains("expected 1 to 1024, found 0"), "{message}");
 }
 
 /// Else the file would be an edge list under another name.

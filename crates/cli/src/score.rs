@@ -29,7 +29,7 @@ pub(crate) struct ScoreArgs {
     #[command(flatten)]
     graph: GraphArgs,
     /// Ranks that share the work, as threads [default: 1]
-    #[arg(help_heading = "Ranks and devices", long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "P")]
     ranks: Option<u32>,
     /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name [default:
     /// mvc-default]

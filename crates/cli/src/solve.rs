@@ -256,6 +256,9 @@ impl SolveArgs {
             }
             return Ok(());
         }
+        if self.world.ranks == Some(0) {
+            return Err(BadInput("--ranks: expected 1 to 1024, found 0".into()).into());
+        }
         if self.starts != 1 {
             let why = "--starts is for the policy alone: say --method policy too";
             return Err(BadInput(why.into()).into());

@@ -37,7 +37,7 @@ pub(crate) enum CommChoice {
 pub(crate) struct WorldArgs {
     /// Ranks that share the work, as threads [default: 1; under mpirun, srun or torchrun each process is a
     /// rank]
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "P")]
     pub(crate) ranks: Option<u32>,
     /// How ranks reach each other
     #[arg(
