@@ -148,7 +148,8 @@ pub fn check_labels(
         None => Ok(()),
         Some(label) => {
             let what = format_args!(
-                "the label {label:?} has {name}, which ends a label there: take npz or safetensors"
+                "the label `{}` has {name}, which ends a label there: take npz or safetensors",
+                label.escape_debug()
             );
             Err(Error::file(path, what))
         }
