@@ -156,6 +156,28 @@ fn held_out_edges_of_a_graph_with_communities_are_found() {
     }
 }
 
+/// With more columns than pairs to fit, a regression over noise knows the pairs that it was fitted
+/// to: an AUC above a half would come from these among the pairs that are asked for.
+#[test]
+fn noise_has_an_auc_of_a_half() {
+    let graph = random_graph(200, 3000, 1);
+    let eval = EvalConfig {
+        fitted_edges: 10,
+        l2: 1e-6,
+        factorised_edges: 0,
+        ..EvalConfig::default()
+    };
+    let mut noise = |_: &[(u32, u32)], seed: u64| {
+        let mut stream = KeyedRng::new(seed, "noise", 0);
+        let rows = (0..200 * 96).map(|_| stream.normal() as f32).collect();
+        Ok(Embedding::new(96, rows, NodeLabels::numbers(200))?)
+    };
+    let score = evaluate_rows(&graph, 1, &eval, &mut noise).unwrap()[0];
+    for auc in [score.embedding.uniform, score.embedding.degree_matched] {
+        assert!((auc - 0.5).abs() < 0.1, "{score:?}");
+    }
+}
+
 #[test]
 fn settings_out_of_range_are_named() {
     let graph = random_graph(20, 40, 1);

@@ -207,6 +207,29 @@ fn an_epoch_has_each_edge_once() {
     }
 }
 
+/// Where an epoch moves each place of the list is drawn anew: not the last epoch's moves again.
+#[test]
+fn epochs_of_a_training_are_shuffled_by_draws_of_their_own() {
+    let path: Vec<(u32, u32)> = (0..30).map(|node| (node, node + 1)).collect();
+    let graph = Graph::from_edges(31, &path).unwrap();
+    let mut training = SoftmaxTraining::new(&graph, &small(), None);
+    // An edge of the path by its lower end.
+    let order = |training: &SoftmaxTraining| -> Vec<u32> {
+        let edges = training.edges.iter();
+        edges.map(|&[u, v]| u.min(v)).collect()
+    };
+    let mut before = order(&training);
+    let mut moves_of_epoch = |epoch: u32| -> Vec<usize> {
+        training.train_to(epoch, &mut |_| {}).unwrap();
+        let after = order(&training);
+        let from = |edge: &u32| before.iter().position(|old| old == edge).unwrap();
+        let moves = after.iter().map(from).collect();
+        before = after;
+        moves
+    };
+    assert_ne!(moves_of_epoch(1), moves_of_epoch(2));
+}
+
 #[test]
 fn settings_that_the_loss_lacks_are_refused_by_name() {
     let store = two_communities(40, 2);
