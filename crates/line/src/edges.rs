@@ -4,6 +4,7 @@
 //! B (12 B with a weight), and training on a bucket needs those parts only. A store lies in memory
 //! or in one file, whose head stays in memory (8 B a node); buckets and labels are read on demand.
 
+mod beside;
 mod build;
 mod head;
 mod import;

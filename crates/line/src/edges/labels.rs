@@ -6,7 +6,7 @@ use std::path::Path;
 use shardgraph_graph::Labels;
 use shardgraph_storage::SpillFile;
 
-use super::import::beside;
+use super::beside::beside;
 
 /// A label for each node.
 ///

@@ -1,8 +1,9 @@
 //! Stores in memory and in files hold the same edges; what is no whole store is refused.
 
 use super::*;
+use crate::edges::import::options::REPORT_EVERY;
 use crate::edges::import::{
-    ImportOptions, ImportProgress, ImportStage, REPORT_EVERY, import_file, import_stream,
+    ImportOptions, ImportProgress, ImportStage, import_file, import_stream,
 };
 use proptest::prelude::*;
 use std::fs;

@@ -12,8 +12,8 @@ use shardgraph_graph::{Interner, MAX_NODES};
 use shardgraph_storage::{SpillFile, hash};
 
 use super::super::labels::{LabelSpool, LabelStream};
-use super::beside;
 use crate::Error;
+use crate::edges::beside::beside;
 
 /// Ends of edges that are numbered together, so that lookups overlap.
 const BATCH: usize = 1024;

@@ -10,9 +10,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use shardgraph_storage::{Hasher, ScratchFile, SpillFile};
 
+use super::options::{ImportOptions, ImportProgress, InputSummary};
 use super::sink::Sink;
-use super::{ImportOptions, ImportProgress, InputSummary, beside};
+
 use crate::Error;
+use crate::edges::beside::beside;
 use crate::edges::labels::LabelSpool;
 
 const SCHEMA_VERSION: u32 = 2;

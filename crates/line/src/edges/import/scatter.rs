@@ -8,11 +8,12 @@ use std::path::Path;
 use shardgraph_storage::{Hasher, ScratchFile};
 
 use super::super::Head;
+use super::super::beside::beside;
 use super::super::build::oriented;
 use super::super::labels::LabelSpool;
+use super::options::ImportStage;
 use super::resume_point::ParsedGraph;
 use super::sink::{BATCH, Edge};
-use super::{ImportStage, beside};
 use crate::Error;
 
 /// Bucket of an edge, and the rows of its ends in their parts.

@@ -12,8 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::beside;
 use super::resume_point::{RESUME_FILES, RESUME_POINT, ResumePoint};
+use crate::edges::beside::beside;
 
 const LOCK: &str = "lock";
 /// Two imports that begin in the same nanosecond, or one whose lock was taken for a leftover, try

@@ -8,8 +8,9 @@ use shardgraph_graph::{EdgeSink, NamedEdgeSink};
 use shardgraph_storage::{Hasher, SpillFile};
 
 use super::names::Names;
-use super::{ImportOptions, ImportProgress, ImportStage, REPORT_EVERY, beside};
+use super::options::{ImportOptions, ImportProgress, ImportStage, REPORT_EVERY};
 use crate::Error;
+use crate::edges::beside::beside;
 use crate::edges::labels::LabelSpool;
 
 /// Edges that are worked on together: lookups of nodes all over memory wait for one another where

@@ -1,7 +1,7 @@
 //! The deterministic mode: coefficients from standing tables, then one update a row, in a fixed order.
 
 use super::draws::{Purpose, philox};
-use super::host::{HostSamples, coefficient, dot_of, loss_of};
+use super::host::{HostSamples, coefficient, loss_of};
 use super::{EdgeOrder, Element, FallingRate, OP, Samples, Tables, Trainer};
 use shardgraph_device::{Arg, Buffer, Error, Launch};
 
@@ -281,4 +281,28 @@ impl Trainer {
         // SAFETY: one thread an element of the gradients; the rows exist.
         unsafe { self.device.launch(&kernel, shape, &args) }
     }
+}
+
+/// Partial sums of a dot product: as many as a few vector registers hold.
+const LANES: usize = 32;
+
+#[inline(always)]
+fn dot_of<T: Element>(a: &[f32], b: &[T]) -> f32 {
+    let mut sums = [0.0f32; LANES];
+    let (whole_a, whole_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = whole_a.remainder().iter().zip(whole_b.remainder());
+    let rest: f32 = rest.map(|(&a, &b)| a * b.get()).sum();
+    for (a, b) in whole_a.zip(whole_b) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane].get();
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            sums[lane] += sums[lane + width];
+        }
+        width /= 2;
+    }
+    sums[0] + rest
 }

@@ -3,7 +3,9 @@
 mod adagrad;
 mod devices;
 mod draws;
+mod halves;
 mod orders;
+mod refusals;
 mod updates;
 
 use super::{AliasTable, EdgeList, EdgeOrder, Mode, Samples, Settings, Tables, Trainer};

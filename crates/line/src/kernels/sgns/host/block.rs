@@ -13,12 +13,14 @@ use std::ops::Range;
 
 use pulp::Simd;
 
+use super::super::draws::mix;
 use super::super::element::Element;
-use super::half::{round_row, widen_row};
+use super::half_rows::{round_row, widen_row, word_of_slot};
 use super::kernel::{WIDTH, dots, load, store};
 use super::lanes::equal;
+use super::logistic::{loss_of, sigmoid_of_less};
 use super::queue::{Prefetch, Queue};
-use super::{MAX_SLOTS, Raw, loss_of, mix, sigmoid_of_less, word_of_slot};
+use super::scratch::{MAX_SLOTS, Raw};
 
 /// Samples of a block, where so many share their negatives.
 pub(super) const BLOCK: usize = 16;
@@ -169,7 +171,7 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
     let random = queue.drawn.rounding_word::<T>(first);
     let negatives = &queue.sample(first).1[1..];
     // SAFETY: rows of the table.
-    unsafe { take_negatives::<T, IS_USUAL>(negatives, call, block) };
+    unsafe { take_negatives::<T, S, IS_USUAL>(negatives, call, block) };
     for sample in 0..n {
         let (source, targets) = queue.sample(first + sample as u64);
         (block.sources[sample], block.targets[sample]) = (source, targets[0]);
@@ -195,7 +197,7 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
         from = end;
     }
     // SAFETY: as above.
-    unsafe { give_negatives::<T, IS_USUAL>((negatives, random), call, block) };
+    unsafe { give_negatives::<T, S, IS_USUAL>((negatives, random), call, block) };
 }
 
 /// The negatives' rows as they are, with nothing to be added yet.
@@ -203,7 +205,7 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
 /// # Safety
 /// They are rows of the table, as many as the block is for.
 #[inline(always)]
-unsafe fn take_negatives<T, const IS_USUAL: bool>(
+unsafe fn take_negatives<T, S: Simd, const IS_USUAL: bool>(
     negatives: &[u32],
     call: &Call<T>,
     block: &mut Block,
@@ -213,7 +215,7 @@ unsafe fn take_negatives<T, const IS_USUAL: bool>(
         // SAFETY: a row of the table, and one of the copies.
         unsafe {
             let row = call.tables.context.add(negative as usize * dim);
-            take_row(row, block.negatives.as_mut_ptr().add(at * dim), dim);
+            take_row::<T, S>(row, block.negatives.as_mut_ptr().add(at * dim), dim);
         }
     }
     for sum in &mut block.sums {
@@ -226,7 +228,7 @@ unsafe fn take_negatives<T, const IS_USUAL: bool>(
 /// # Safety
 /// As [`take_negatives`].
 #[inline(always)]
-unsafe fn give_negatives<T, const IS_USUAL: bool>(
+unsafe fn give_negatives<T, S: Simd, const IS_USUAL: bool>(
     (negatives, random): (&[u32], u32),
     call: &Call<T>,
     block: &mut Block,
@@ -242,9 +244,9 @@ unsafe fn give_negatives<T, const IS_USUAL: bool>(
                 continue;
             }
             let copy = block.negatives.as_mut_ptr().add(at * dim);
-            take_row(row, copy, dim);
+            take_row::<T, S>(row, copy, dim);
             add_to(copy, sum);
-            give_row(copy, row, dim, word_of_slot(random, at + 1));
+            give_row::<T, S>(copy, row, dim, word_of_slot(random, at + 1));
         }
     }
 }
@@ -265,12 +267,12 @@ unsafe fn add_to(row: *mut f32, sum: &[f32]) {
 /// # Safety
 /// Both have `dim` columns and are not one another.
 #[inline(always)]
-unsafe fn take_row<T>(from: *const T, to: *mut f32, dim: usize) {
+unsafe fn take_row<T, S: Simd>(from: *const T, to: *mut f32, dim: usize) {
     // SAFETY: the caller's promise; T is f32, or the bits of fp16.
     unsafe {
         match size_of::<T>() {
             4 => std::ptr::copy_nonoverlapping(from.cast(), to, dim),
-            _ => widen_row(from.cast(), to, dim),
+            _ => widen_row::<S>(from.cast(), to, dim),
         }
     }
 }
@@ -280,12 +282,12 @@ unsafe fn take_row<T>(from: *const T, to: *mut f32, dim: usize) {
 /// # Safety
 /// As [`take_row`].
 #[inline(always)]
-unsafe fn give_row<T>(from: *const f32, to: *mut T, dim: usize, random: u32) {
+unsafe fn give_row<T, S: Simd>(from: *const f32, to: *mut T, dim: usize, random: u32) {
     // SAFETY: the caller's promise; T is f32, or the bits of fp16.
     unsafe {
         match size_of::<T>() {
             4 => std::ptr::copy_nonoverlapping(from, to.cast(), dim),
-            _ => round_row(from, to.cast(), dim, random),
+            _ => round_row::<S>(from, to.cast(), dim, random),
         }
     }
 }
@@ -295,7 +297,7 @@ unsafe fn give_row<T>(from: *const f32, to: *mut T, dim: usize, random: u32) {
 /// # Safety
 /// As [`samples`].
 #[inline(always)]
-unsafe fn find_ends<T>(
+unsafe fn find_ends<T, S: Simd>(
     sample: usize,
     dim: usize,
     call: &Call<T>,
@@ -313,13 +315,13 @@ unsafe fn find_ends<T>(
         }
         let copies = block.copies.as_mut_ptr();
         let of_source = copies.add(sample * dim);
-        take_row(source, of_source, dim);
+        take_row::<T, S>(source, of_source, dim);
         // Where both ends are one row, it has one copy.
         if std::ptr::eq(source, target) {
             return (of_source, of_source);
         }
         let of_target = copies.add((BLOCK + sample) * dim);
-        take_row(target, of_target, dim);
+        take_row::<T, S>(target, of_target, dim);
         (of_source, of_target)
     }
 }
@@ -338,7 +340,7 @@ unsafe fn begin<T, S: Simd, const R: usize, const IS_USUAL: bool>(
     let (dim, n_negatives) = block.shape::<IS_USUAL>();
     // SAFETY: the caller's promise.
     unsafe {
-        let ends = find_ends(sample, dim, call, block);
+        let ends = find_ends::<T, S>(sample, dim, call, block);
         block.ends[sample] = ends;
         let mut rows = [ends.1; MAX_SLOTS];
         let n_slots = n_negatives + 1;
@@ -497,13 +499,13 @@ unsafe fn finish<T, S: Simd, const IS_USUAL: bool>(
         }
         let ends = block.ends[sample];
         let source = call.tables.vertex.add(block.sources[sample] as usize * dim);
-        give_row(ends.0, source, dim, random);
+        give_row::<T, S>(ends.0, source, dim, random);
         if ends.0 != ends.1 {
             let target = call
                 .tables
                 .context
                 .add(block.targets[sample] as usize * dim);
-            give_row(ends.1, target, dim, word_of_slot(random, 0));
+            give_row::<T, S>(ends.1, target, dim, word_of_slot(random, 0));
         }
     }
 }

@@ -4,13 +4,11 @@
 
 use pulp::Simd;
 
-use super::lanes::{self, Lanes};
-use super::{MAX_SLOTS, Raw, Scratch, adagrad_step};
+use super::lanes::{self, Lanes, TILE};
+use super::scratch::{MAX_SLOTS, Raw, Scratch, adagrad_step};
 
 /// Columns that are worked on together: a vector register of the widest.
 pub(super) const WIDTH: usize = 16;
-/// Rows that are worked on together: with 5 negatives, all; their sums stay in 12 of AVX2's 16 registers.
-pub(super) const TILE: usize = 6;
 
 /// One update of an f32 table: all dot products, then the targets' rows, then the source's.
 ///

@@ -1,8 +1,8 @@
 //! The draws of the samples to come, made many at a time, and their rows on the way to the cache.
 
 use super::super::draws::{Purpose, RoundKeys, philox_lanes, pick, round_keys, spot_lanes};
-use super::HostSamples;
 use super::lanes::Lanes;
+use super::samples::HostSamples;
 use shardgraph_device::prefetch_line;
 
 /// Samples that are drawn together.
@@ -19,7 +19,7 @@ const LANES: usize = 8;
 /// From so many bytes on, the table of negatives is asked for before it is read.
 const FAR: usize = 128 << 10;
 /// A cache line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// The samples of a call, in order.
 pub(super) struct Queue<'a> {

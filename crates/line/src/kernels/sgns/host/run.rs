@@ -1,16 +1,19 @@
-//! The update of samples with [`TILE`] targets of their own in f32 tables, a few samples at a time.
+//! The update of samples with [`TILE`] targets of their own, a few samples at a time.
 //!
 //! The dot products of a run of samples are taken before the first of them is updated: with one sample alone, the processor waits for its
-//! weights with nothing else to do. Two samples of a run have no row in common, so that the bits are those of one after the other.
+//! weights with nothing else to do. Two samples of a run have no row in common, so that the bits are those of one after the other. Rows of fp16 tables are worked on as copies in f32.
 
 use std::ops::Range;
 
 use pulp::Simd;
 
-use super::kernel::{TILE, WIDTH, load, store, tile_dots};
-use super::lanes::{Lanes, has_repeat};
-use super::queue::Queue;
-use super::{Raw, SIDE_BY_SIDE, loss_of, sigmoid_of_less};
+use super::super::Element;
+use super::half_rows::{round_row, widen_row, word_of_slot};
+use super::kernel::{WIDTH, load, store, tile_dots};
+use super::lanes::{Lanes, TILE, has_repeat};
+use super::logistic::{loss_of, sigmoid_of_less};
+use super::queue::{LINE, Queue};
+use super::scratch::{Raw, SIDE_BY_SIDE};
 use shardgraph_device::prefetch_line;
 
 /// The most samples of a run. More were no faster, measured.
@@ -23,10 +26,14 @@ pub(super) struct Run {
     weights: [f32; RUN * SIDE_BY_SIDE],
     /// 1 for an edge's own target, -1 for negatives; from memory, so that all lanes are treated alike.
     signs: [f32; RUN * SIDE_BY_SIDE],
+    /// fp16: rows of the samples in f32, the source's and then its targets'.
+    copies: Vec<f32>,
 }
 
 impl Run {
-    pub(super) fn new() -> Run {
+    /// For rows of `dim` columns, worked on in place or not.
+    pub(super) fn new(dim: usize, in_place: bool) -> Run {
+        let n_copies = if in_place { 0 } else { RUN * (TILE + 1) };
         let mut signs = [-1.0; RUN * SIDE_BY_SIDE];
         signs
             .iter_mut()
@@ -36,6 +43,7 @@ impl Run {
             dots: [0.0; RUN * SIDE_BY_SIDE],
             weights: [0.0; RUN * SIDE_BY_SIDE],
             signs,
+            copies: vec![0.0; n_copies * dim],
         }
     }
 
@@ -82,67 +90,127 @@ pub(super) fn length<S: Simd>(
 /// Updates a run of `n` samples from `first` on.
 ///
 /// # Safety
-/// T is f32. The rows of all samples exist in the tables, of `dim` columns, nothing else reads or writes these meanwhile, and the samples
-/// are a run.
+/// The rows of all samples exist in the tables, of `dim` columns, nothing else reads or writes these meanwhile, and the samples are a
+/// run. `run` is for this T and these columns.
 #[inline(always)]
-pub(super) unsafe fn samples<T, S: Simd, const R: usize>(
+pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize>(
     simd: S,
     queue: &Queue<'_>,
     (first, n): (u64, usize),
     (tables, dim, rate): (Raw<T>, usize, f32),
     run: &mut Run,
 ) {
-    debug_assert_eq!(size_of::<T>(), size_of::<f32>());
-    let (vertex, context): (*mut f32, *mut f32) = (tables.vertex.cast(), tables.context.cast());
     let (sources, targets) = queue.lanes(first, n);
     // SAFETY: the caller's promise.
     unsafe {
+        let mut wide = [Rows::<f32>::NONE; RUN];
         for (sample, (&source, targets)) in sources.iter().zip(targets).enumerate() {
-            let source = std::slice::from_raw_parts(vertex.add(source as usize * dim), dim);
-            let rows = rows_of(context, targets, dim);
-            let dots = tile_dots::<S, R, TILE>(simd, source, &rows);
+            let rows = Rows::of(tables, source, targets, dim);
+            wide[sample] = rows.in_f32::<S>(sample, dim, run);
+            let source = std::slice::from_raw_parts(wide[sample].source, dim);
+            let dots = tile_dots::<S, R, TILE>(simd, source, &wide[sample].targets);
             run.dots[sample * SIDE_BY_SIDE..][..SIDE_BY_SIDE].copy_from_slice(&dots);
         }
         run.weigh(rate);
         for (sample, (&source, targets)) in sources.iter().zip(targets).enumerate() {
-            let later = queue.later(first + sample as u64);
-            let rows = [(source, targets), later].map(|(source, targets)| Rows {
-                source: vertex.add(source as usize * dim),
-                targets: rows_of(context, targets, dim),
-            });
+            let i = first + sample as u64;
+            let (later_source, later_targets) = queue.later(i);
+            let later = Rows::of(tables, later_source, later_targets, dim);
             let weights = &run.weights[sample * SIDE_BY_SIDE..][..TILE];
-            update::<S, R>(simd, &rows, weights, dim);
+            update::<T, S, R>(simd, &wide[sample], &later, weights, dim);
+            let random = queue.drawn.rounding_word::<T>(i);
+            Rows::of(tables, source, targets, dim).take::<S>(&wide[sample], random, dim);
         }
     }
 }
 
 /// The rows of a sample.
-struct Rows {
-    source: *mut f32,
-    targets: [*mut f32; TILE],
+#[derive(Clone, Copy)]
+struct Rows<T> {
+    source: *mut T,
+    targets: [*mut T; TILE],
 }
 
-impl Rows {
+impl<T: Element> Rows<T> {
+    const NONE: Rows<T> = Rows {
+        source: std::ptr::null_mut(),
+        targets: [std::ptr::null_mut(); TILE],
+    };
+
+    /// # Safety
+    /// The tables have these rows.
+    #[inline(always)]
+    unsafe fn of(tables: Raw<T>, source: u32, ids: &Lanes<u32>, dim: usize) -> Rows<T> {
+        let mut targets = [tables.context; TILE];
+        // SAFETY: the caller's promise.
+        unsafe {
+            for (target, &id) in targets.iter_mut().zip(ids) {
+                *target = target.add(id as usize * dim);
+            }
+            Rows {
+                source: tables.vertex.add(source as usize * dim),
+                targets,
+            }
+        }
+    }
+
     /// Asks for the line of each row that begins at this column.
     #[inline(always)]
     fn ask(&self, column: usize) {
+        if !(column * size_of::<T>()).is_multiple_of(LINE) {
+            return;
+        }
         prefetch_line(self.source.wrapping_add(column));
         for row in self.targets {
             prefetch_line(row.wrapping_add(column));
         }
     }
-}
 
-/// # Safety
-/// These are rows of the table.
-#[inline(always)]
-unsafe fn rows_of(table: *mut f32, ids: &Lanes<u32>, dim: usize) -> [*mut f32; TILE] {
-    let mut rows = [table; TILE];
-    for slot in 0..TILE {
-        // SAFETY: the caller's promise.
-        rows[slot] = unsafe { table.add(ids[slot] as usize * dim) };
+    /// The rows themselves, or the copies of a run's sample.
+    ///
+    /// # Safety
+    /// T is f32, or the bits of fp16; the rows have `dim` columns, and the run is for these.
+    #[inline(always)]
+    unsafe fn in_f32<S: Simd>(&self, sample: usize, dim: usize, run: &mut Run) -> Rows<f32> {
+        if size_of::<T>() == 4 {
+            return Rows {
+                source: self.source.cast(),
+                targets: self.targets.map(<*mut T>::cast),
+            };
+        }
+        let copies = run.copies[sample * (TILE + 1) * dim..].as_mut_ptr();
+        let mut targets = [copies; TILE];
+        // SAFETY: the run has room for the copies of each sample.
+        unsafe {
+            widen_row::<S>(self.source.cast(), copies, dim);
+            for (slot, (target, from)) in targets.iter_mut().zip(self.targets).enumerate() {
+                *target = copies.add((slot + 1) * dim);
+                widen_row::<S>(from.cast(), *target, dim);
+            }
+        }
+        Rows {
+            source: copies,
+            targets,
+        }
     }
-    rows
+
+    /// Rounds copies back; rows that were worked on in place have nothing to take.
+    ///
+    /// # Safety
+    /// As [`Rows::in_f32`], whose copies these are.
+    #[inline(always)]
+    unsafe fn take<S: Simd>(&self, copies: &Rows<f32>, random: u32, dim: usize) {
+        if size_of::<T>() == 4 {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            round_row::<S>(copies.source, self.source.cast(), dim, random);
+            for (slot, (from, to)) in copies.targets.iter().zip(self.targets).enumerate() {
+                round_row::<S>(*from, to.cast(), dim, word_of_slot(random, slot));
+            }
+        }
+    }
 }
 
 /// Updates the rows of a sample; with each line of theirs, asks for that of a later sample's: memory is busy while the processor is.
@@ -150,9 +218,10 @@ unsafe fn rows_of(table: *mut f32, ids: &Lanes<u32>, dim: usize) -> [*mut f32; T
 /// # Safety
 /// Each row has `dim` columns, and none of the sample's is another.
 #[inline(always)]
-unsafe fn update<S: Simd, const R: usize>(
+unsafe fn update<T: Element, S: Simd, const R: usize>(
     simd: S,
-    [rows, later]: &[Rows; 2],
+    rows: &Rows<f32>,
+    later: &Rows<T>,
     weights: &[f32],
     dim: usize,
 ) {
@@ -191,7 +260,7 @@ unsafe fn update<S: Simd, const R: usize>(
 /// # Safety
 /// As [`update`].
 #[inline(always)]
-unsafe fn update_columns(rows: &Rows, weights: &[f32], columns: Range<usize>) {
+unsafe fn update_columns(rows: &Rows<f32>, weights: &[f32], columns: Range<usize>) {
     let (source, targets) = (rows.source, rows.targets);
     for at in columns {
         // SAFETY: a column of the rows.

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::super::{DOT_CLAMP, narrow, widen};
+use super::super::{DOT_CLAMP, Element, narrow};
 use super::devices::{devices, gpus};
 use super::{
     ALL, AliasTable, Case, EdgeList, EdgeOrder, Mode, ONE_WARP, Samples, Settings, Tables, Trainer,
     case, fraction,
 };
-use shardgraph_device::{Buffer, Device};
+use shardgraph_device::Device;
 
 /// `table[row] += factor * addend`.
 fn add(table: &mut [f64], row: u32, factor: f64, addend: &[f64]) {
@@ -96,7 +96,7 @@ fn naive_order2(case: &Case, device: &Device) -> [Vec<f64>; 3] {
     )
 }
 
-fn naive_order1(case: &Case, device: &Device) -> Vec<f64> {
+pub(super) fn naive_order1(case: &Case, device: &Device) -> Vec<f64> {
     let [table, _, _] = naive(
         case,
         wide(&case.vertex()),
@@ -224,14 +224,23 @@ proptest! {
     }
 }
 
-/// The tables and the losses after calls of so many samples each, on the host.
-fn in_calls(case: &Case, has_one_table: bool, counts: &[u64]) -> [Vec<f32>; 3] {
+/// The tables and the losses after calls of so many samples each, on the host; `element` makes the
+/// numbers of the tables.
+fn in_calls<T: Element>(
+    case: &Case,
+    element: fn(f32) -> T,
+    has_one_table: bool,
+    counts: &[u64],
+) -> ([Vec<T>; 2], Vec<f32>) {
     let device = Device::host();
     let edges = EdgeList::upload(&device, &case.pairs).unwrap();
     let negatives = AliasTable::from_degrees(&device, &case.degrees).unwrap();
     let mut trainer = Trainer::new(&device, case.settings).unwrap();
-    let mut vertex = device.upload(&case.vertex()).unwrap();
-    let mut context = device.upload(&case.context()).unwrap();
+    let table = |values: Vec<f32>| {
+        let values: Vec<T> = values.into_iter().map(element).collect();
+        device.upload(&values).unwrap()
+    };
+    let (mut vertex, mut context) = (table(case.vertex()), table(case.context()));
     let (mut first, mut all_losses) = (0, Vec::new());
     for &count in counts {
         let samples = Samples {
@@ -253,8 +262,8 @@ fn in_calls(case: &Case, has_one_table: bool, counts: &[u64]) -> [Vec<f32>; 3] {
         all_losses.extend(device.download(&losses).unwrap());
         first += count;
     }
-    let [vertex, context] = [vertex, context].map(|table| device.download(&table).unwrap());
-    [vertex, context, all_losses]
+    let tables = [vertex, context].map(|table| device.download(&table).unwrap());
+    (tables, all_losses)
 }
 
 /// The host works on a few samples at a time where they have no row in common: the bits are those of one sample after the other. With 9
@@ -266,15 +275,18 @@ fn a_call_on_the_host_is_its_samples_one_by_one() {
         (case.n_sources, case.n_targets, case.rate) = (n_rows, n_rows, 0.1);
         let ids = (0..300).map(|i| ((fraction(i) + 0.5) * 1e4) as u32 % n_rows as u32);
         (case.pairs, case.degrees) = (ids.collect(), vec![1; n_rows]);
-        for has_one_table in [false, true] {
-            let together = in_calls(&case, has_one_table, &[150]);
-            assert!(together[2].iter().all(|&loss| loss > 0.0));
-            let alone = in_calls(&case, has_one_table, &[1; 150]);
-            assert!(
-                together == alone,
-                "{dim} {n_negatives} {n_rows} {has_one_table}"
-            );
-        }
+        calls_do_not_show(&case, |x| x);
+        calls_do_not_show(&case, narrow);
+    }
+}
+
+fn calls_do_not_show<T: Element + PartialEq>(case: &Case, element: fn(f32) -> T) {
+    for has_one_table in [false, true] {
+        let together = in_calls(case, element, has_one_table, &[150]);
+        assert!(together.1.iter().all(|&loss| loss > 0.0));
+        let alone = in_calls(case, element, has_one_table, &[1; 150]);
+        let (settings, n_rows) = (case.settings, case.n_sources);
+        assert!(together == alone, "{settings:?} {n_rows} {has_one_table}");
     }
 }
 
@@ -473,119 +485,6 @@ fn a_batch_descends_along_the_gradient() {
     }
 }
 
-fn upload_halves(device: &Device, values: &[f32]) -> Buffer<u16> {
-    let halves: Vec<u16> = values.iter().map(|&v| narrow(v)).collect();
-    device.upload(&halves).unwrap()
-}
-
-fn download_halves(device: &Device, table: &Buffer<u16>) -> Vec<f32> {
-    device
-        .download(table)
-        .unwrap()
-        .into_iter()
-        .map(widen)
-        .collect()
-}
-
-/// A step of a half below 1 is at most 2^-11, and a row is rounded some ten times; rows move by ten times that.
-fn check_halves(got: &[f32], want: &[f64], before: &[f32]) -> Result<(), String> {
-    let (error, moved) = (worst(got, want), worst(before, want));
-    // Towards 0, as a rounding that cuts would show.
-    let shrunk = got
-        .iter()
-        .zip(want)
-        .map(|(&g, w)| (w - f64::from(g)) * w.signum());
-    let bias = shrunk.sum::<f64>() / want.len() as f64;
-    match error < 1.2e-2 && moved > 2e-2 && bias.abs() < 1e-4 {
-        true => Ok(()),
-        false => Err(format!("error {error}, moved {moved}, bias {bias}")),
-    }
-}
-
-/// Both rows of an edge from a node to itself are one: neither change is lost.
-#[test]
-fn loops_in_one_half_table_take_both_changes() {
-    for (n_negatives, group) in [(1, 4), (5, 4), (5, 40), (5, 1)] {
-        let mut case = case(64, n_negatives, 40);
-        (case.settings.group, case.n_sources, case.rate) = (group, 9, 0.4);
-        case.pairs = (0..40).flat_map(|i| [i % 9, i % 9]).collect();
-        for device in gpus() {
-            let want = naive_order1(&case, &device);
-            let mut table = upload_halves(&device, &case.vertex());
-            case.step(&device, ONE_WARP, Tables::Order1(&mut table), None);
-            let (got, moved) = (
-                download_halves(&device, &table),
-                worst(&case.vertex(), &want),
-            );
-            let error = worst(&got, &want);
-            let is_near = error < moved / 10.0;
-            assert!(
-                is_near,
-                "{} {n_negatives} {group}: {error} of {moved}",
-                device.kind()
-            );
-        }
-    }
-}
-
-/// fp16 tables follow f32 tables to within their rounding, in every kernel.
-#[test]
-fn half_tables_follow_full_tables() {
-    for (dim, group, mode) in [
-        (128, 1, Mode::Hogwild),
-        (128, 4, Mode::Hogwild),
-        (128, 16, Mode::Hogwild), // the last group is not whole
-        (200, 1, Mode::Hogwild),
-        (200, 4, Mode::Hogwild),
-        (67, 1, Mode::Hogwild),
-        (64, 1, Mode::Deterministic { batch: 4 }),
-    ] {
-        let mut case = case(dim, 3, 24);
-        (case.settings.group, case.settings.mode) = (group, mode);
-        // Few targets are drawn twice by a sample: those may show their own first addition in one precision and not in the other.
-        (case.n_targets, case.degrees) = (40, vec![1; 40]);
-        for device in devices() {
-            let [of_vertex, of_context, _] = case.order2(&device, ONE_WARP);
-            let mut vertex = upload_halves(&device, &case.vertex());
-            let mut context = upload_halves(&device, &case.context());
-            let tables = Tables::Order2 {
-                vertex: &mut vertex,
-                context: &mut context,
-            };
-            case.step(&device, ONE_WARP, tables, None);
-            let got = [vertex, context].map(|table| download_halves(&device, &table));
-            for ((got, want), before) in got
-                .iter()
-                .zip([wide(&of_vertex), wide(&of_context)].iter())
-                .zip([case.vertex(), case.context()])
-            {
-                let checked = check_halves(got, want, &before);
-                assert!(
-                    checked.is_ok(),
-                    "{} {dim} {group} {checked:?}",
-                    device.kind()
-                );
-            }
-        }
-    }
-}
-
-/// fp16 order 1 moves its single table.
-#[test]
-fn half_order_1_follows_the_naive_table() {
-    for (dim, group) in [(128, 1), (128, 4), (200, 1), (5, 1)] {
-        let mut case = case(dim, 3, 16);
-        (case.n_sources, case.settings.group) = (9, group);
-        for device in devices() {
-            let want = naive_order1(&case, &device);
-            let mut table = upload_halves(&device, &case.vertex());
-            case.step(&device, ONE_WARP, Tables::Order1(&mut table), None);
-            let error = worst(&download_halves(&device, &table), &want);
-            assert!(error < 1e-2, "{} {dim} {group} {error}", device.kind());
-        }
-    }
-}
-
 /// Enormous rows: the sigmoid saturates, nothing becomes infinite or NaN; a NaN stays one.
 #[test]
 fn saturated_dots_stay_finite() {
@@ -627,90 +526,4 @@ fn bytes_of_a_sample_are_those_of_the_notes() {
         ..settings
     };
     assert_eq!(shared.bytes_per_sample::<u16>() as u64, 1184);
-}
-
-/// A step of two samples from four ids to tables of the given heights.
-fn try_step(
-    heights: (usize, usize),
-    change: impl FnOnce(&mut Samples<'_>),
-    rate: f32,
-) -> Result<(), String> {
-    let device = Device::host();
-    let edges = EdgeList::upload(&device, &[0, 3, 6, 8]).unwrap();
-    let negatives = AliasTable::from_degrees(&device, &[1; 9]).unwrap();
-    let mut samples = Samples {
-        edges: &edges,
-        negatives: &negatives,
-        order: EdgeOrder::Listed { first: 0 },
-        reversed: false,
-        first: 0,
-        count: 2,
-    };
-    change(&mut samples);
-    let mut trainer = Trainer::new(&device, super::settings(2, 1)).unwrap();
-    let mut vertex = device.zeros::<f32>(2 * heights.0).unwrap();
-    let mut context = device.zeros::<f32>(2 * heights.1).unwrap();
-    let tables = Tables::Order2 {
-        vertex: &mut vertex,
-        context: &mut context,
-    };
-    trainer
-        .step(&samples, rate, tables, None)
-        .map_err(|e| e.to_string())
-}
-
-#[test]
-fn operands_that_do_not_fit_are_refused() {
-    assert_eq!(try_step((7, 9), |_| {}, 0.1), Ok(()));
-    let refused = |result: Result<(), String>, text: &str| {
-        let message = result.unwrap_err();
-        assert!(message.contains(text), "{message}");
-    };
-    refused(
-        try_step((6, 9), |_| {}, 0.1),
-        "row 6 is outside a table of 6 rows",
-    );
-    refused(
-        try_step((7, 8), |_| {}, 0.1),
-        "row 8 is outside a table of 8 rows",
-    );
-    refused(
-        try_step((7, 9), |s| s.reversed = true, 0.1),
-        "row 8 is outside a table of 7 rows",
-    );
-    refused(
-        try_step((7, 9), |s| s.order = EdgeOrder::Drawn, 0.1),
-        "without weights",
-    );
-    refused(try_step((7, 9), |s| s.first = u64::MAX, 0.1), "below 2^64");
-    refused(try_step((7, 9), |_| {}, f32::NAN), "not finite");
-    assert!(EdgeList::upload(&Device::host(), &[1, 2, 3]).is_err());
-}
-
-#[test]
-fn settings_that_make_no_sense_are_refused() {
-    let settings = super::settings(2, 1);
-    let refuse = |settings: Settings, text: &str| {
-        let message = Trainer::new(&Device::host(), settings)
-            .unwrap_err()
-            .to_string();
-        assert!(message.contains(text), "{message}");
-    };
-    refuse(
-        Settings {
-            group: 0,
-            ..settings
-        },
-        "group",
-    );
-    refuse(Settings { dim: 0, ..settings }, "dim");
-    refuse(
-        Settings {
-            n_negatives: 32,
-            ..settings
-        },
-        "at most 31",
-    );
-    let mode = Mode::Deterministic { batch: 0 };
-    refuse(Settings { mode, ..settings }, "batch");
 }
