@@ -31,6 +31,7 @@ mod parts;
 mod peeling;
 mod queue;
 mod reduce;
+mod reduce_and_peel;
 mod reduction;
 mod restarts;
 mod rows;
@@ -42,6 +43,7 @@ mod struction;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unconfined;
+mod waiting;
 
 pub use check::check_cover;
 pub use exact::{Limits, optimum};
@@ -49,7 +51,8 @@ pub use greedy::edge_greedy;
 pub use local_search::{Improved, SearchOptions, improve};
 pub use lower_bound::clique_cover_bound;
 pub use peeling::Peeling;
-pub use reduce::{reduce, reduce_and_peel, reduce_given};
+pub use reduce::{reduce, reduce_given};
+pub use reduce_and_peel::reduce_and_peel;
 pub use reduction::Reduction;
 pub use rules::{RuleCounts, Rules};
 pub use solve::{Search, solve, solve_weighted};

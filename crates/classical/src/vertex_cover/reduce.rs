@@ -1,8 +1,5 @@
 //! [`reduce`]: the rules, applied until none of them applies.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use shardgraph_graph::Graph;
 
 use crate::budget::{Budget, Stopwatch};
@@ -11,14 +8,13 @@ use crate::vertex_cover::check::indicator;
 use crate::vertex_cover::domination::dominating_neighbors;
 use crate::vertex_cover::dynamic::Dynamic;
 use crate::vertex_cover::funnel::{Funnel, funnel};
-use crate::vertex_cover::greedy::edge_greedy;
 use crate::vertex_cover::linear_program::{Value, extreme_half_integral};
 use crate::vertex_cover::marks::Marks;
-use crate::vertex_cover::queue::Queue;
 use crate::vertex_cover::reduction::{Reduction, Rewrite};
 use crate::vertex_cover::rules::{RuleCounts, Rules};
 use crate::vertex_cover::struction::{Struction, struction};
 use crate::vertex_cover::unconfined::UnconfinedTest;
+use crate::vertex_cover::waiting::{ByDegree, Guess, Waiting};
 
 /// Nodes that are looked at between two looks at the clock, at most.
 const LOOKS_PER_TICK: u32 = 256;
@@ -92,99 +88,6 @@ pub fn reduce_given(
     Ok(reducer.finish(is_complete))
 }
 
-/// A cover of the graph, ascending: where no rule applies, a guess is made, and the rules go on. All guesses are a node of largest
-/// degree in the cover, or all a node of smallest degree outside; the smaller cover is given.
-///
-/// A smallest cover where nothing needs to be guessed. The linear program is solved before the first guess only. At the time limit
-/// the rest is covered by [`edge_greedy`].
-///
-/// # Complexity
-/// As [`reduce`], and after each guess a look at the nodes near what has changed.
-///
-/// # Source
-/// Chang, Li and Zhang (2017), "Computing a near-maximum independent set in linear time by reducing-peeling".
-///
-/// ```
-/// use shardgraph_graph::builtin;
-/// use shardgraph_classical::Budget;
-/// use shardgraph_classical::vertex_cover::{Rules, reduce_and_peel};
-///
-/// let petersen = builtin::by_name("petersen").unwrap();
-/// assert_eq!(reduce_and_peel(&petersen, &Rules::all(), &Budget::unlimited()).len(), 6);
-/// ```
-#[must_use]
-pub fn reduce_and_peel(graph: &Graph, rules: &Rules, budget: &Budget<'_>) -> Vec<u32> {
-    let stopwatch = Stopwatch::begin(budget);
-    let mut reducer = Reducer::new(graph, rules);
-    let is_complete = reducer.run(&stopwatch);
-    let reduction = reducer.finish(is_complete);
-    let kernel = reduction.kernel();
-    let largest = peel(kernel, rules, Guess::LargestDegree, &stopwatch);
-    let smallest = peel(kernel, rules, Guess::SmallestDegree, &stopwatch);
-    let best = match largest.len() <= smallest.len() {
-        true => largest,
-        false => smallest,
-    };
-    reduction.grown(&best)
-}
-
-/// What is decided where no rule applies.
-#[derive(Clone, Copy)]
-enum Guess {
-    /// A node of largest degree is in the cover.
-    LargestDegree,
-    /// A node of smallest degree is not, so that its neighbours are.
-    SmallestDegree,
-}
-
-/// Guesses and near rules in turn.
-fn peel(graph: &Graph, rules: &Rules, guess: Guess, stopwatch: &Stopwatch<'_>) -> Vec<u32> {
-    let mut reducer = Reducer::new(graph, rules);
-    reducer.stay_near();
-    reducer.waiting.by_degree = Some(ByDegree::new(graph, guess));
-    let mut goes_on = reducer.run(stopwatch);
-    while goes_on && let Some(v) = reducer.next_guess() {
-        match guess {
-            Guess::LargestDegree => reducer.take(v),
-            Guess::SmallestDegree => {
-                let neighbors: Vec<u32> = reducer.graph.neighbors(v).collect();
-                neighbors.into_iter().for_each(|u| reducer.take(u));
-            }
-        }
-        goes_on = reducer.run(stopwatch);
-    }
-    let reduction = reducer.finish(goes_on);
-    reduction.grown(&edge_greedy(reduction.kernel()))
-}
-
-/// Nodes in the order in which they are guessed, by the degrees they had when they were put in.
-struct ByDegree {
-    guess: Guess,
-    heap: BinaryHeap<Reverse<(u32, u32)>>,
-}
-
-impl ByDegree {
-    fn new(graph: &Graph, guess: Guess) -> ByDegree {
-        let heap = BinaryHeap::with_capacity(graph.n_nodes() as usize);
-        let mut by_degree = ByDegree { guess, heap };
-        for v in 0..graph.n_nodes() {
-            by_degree.push(v, graph.degree(v));
-        }
-        by_degree
-    }
-
-    fn push(&mut self, v: u32, degree: u32) {
-        self.heap.push(Reverse((self.rank(degree), v)));
-    }
-
-    fn rank(&self, degree: u32) -> u32 {
-        match self.guess {
-            Guess::LargestDegree => u32::MAX - degree,
-            Guess::SmallestDegree => degree,
-        }
-    }
-}
-
 /// A graph while it is reduced.
 pub(crate) struct Reducer {
     rules: Rules,
@@ -206,59 +109,9 @@ pub(crate) struct Reducer {
     log: Option<Vec<u32>>,
 }
 
-/// Nodes whose neighbourhood has changed since a rule looked at them.
-struct Waiting {
-    few_neighbors: Queue,
-    dominated: Queue,
-    /// For the unconfined rule and funnels.
-    far: Queue,
-    /// Whether anything has changed since these two, which see further than the nodes that are told of a change, looked at all nodes.
-    is_far_stale: bool,
-    /// For structions.
-    open: Queue,
-    /// As `is_far_stale`, for them.
-    is_open_stale: bool,
-    /// Who is guessed next, where there are guesses.
-    by_degree: Option<ByDegree>,
-}
-
-impl Waiting {
-    fn push(&mut self, v: u32, degree: u32) {
-        if degree <= 2 {
-            self.few_neighbors.push(v);
-        }
-        self.push_beside(v);
-        if let Some(by_degree) = &mut self.by_degree {
-            by_degree.push(v, degree);
-        }
-    }
-
-    /// As [`Waiting::push`], for a node that keeps its degree beside one that has changed.
-    fn push_beside(&mut self, v: u32) {
-        self.dominated.push(v);
-        self.far.push(v);
-        self.open.push(v);
-        (self.is_far_stale, self.is_open_stale) = (true, true);
-    }
-}
-
 impl Reducer {
-    fn new(graph: &Graph, rules: &Rules) -> Reducer {
+    pub(crate) fn new(graph: &Graph, rules: &Rules) -> Reducer {
         let n = graph.n_nodes() as usize;
-        let mut waiting = Waiting {
-            few_neighbors: Queue::new(n),
-            dominated: Queue::new(n),
-            far: Queue::new(n),
-            is_far_stale: false,
-            open: Queue::new(n),
-            is_open_stale: false,
-            by_degree: None,
-        };
-        for v in 0..graph.n_nodes() {
-            waiting.push(v, graph.degree(v));
-        }
-        // All of them wait.
-        (waiting.is_far_stale, waiting.is_open_stale) = (false, false);
         Reducer {
             rules: *rules,
             graph: Dynamic::new(graph),
@@ -267,7 +120,7 @@ impl Reducer {
             offset: 0,
             most_edges: graph.n_edges(),
             counts: RuleCounts::default(),
-            waiting,
+            waiting: Waiting::all_of(graph),
             marks: Marks::new(n),
             unconfined: UnconfinedTest::new(n),
             n_read: 0,
@@ -302,6 +155,11 @@ impl Reducer {
         self.rules.linear_program = false;
         self.rules.known_cover = None;
         self.sees_far = false;
+    }
+
+    /// From here on in the order of guesses.
+    pub(crate) fn guess(&mut self, graph: &Graph, guess: Guess) {
+        self.waiting.by_degree = Some(ByDegree::new(graph, guess));
     }
 
     pub(crate) fn counts(&self) -> &RuleCounts {
@@ -535,14 +393,10 @@ impl Reducer {
     }
 
     /// The node that is guessed next; none when none is left.
-    fn next_guess(&mut self) -> Option<u32> {
-        let by_degree = self.waiting.by_degree.as_mut()?;
-        while let Some(Reverse((rank, v))) = by_degree.heap.pop() {
-            if self.graph.is_alive(v) && by_degree.rank(self.graph.degree(v)) == rank {
-                return Some(v);
-            }
-        }
-        None
+    pub(crate) fn next_guess(&mut self) -> Option<u32> {
+        let graph = &self.graph;
+        let degree = |v| graph.is_alive(v).then(|| graph.degree(v));
+        self.waiting.by_degree.as_mut()?.pop(degree)
     }
 
     /// Takes all nodes that a cover no larger than the known one cannot leave out; false when there is none.
@@ -589,8 +443,12 @@ impl Reducer {
         Some(has_taken)
     }
 
+    pub(crate) fn neighbors(&self, v: u32) -> impl Iterator<Item = u32> + '_ {
+        self.graph.neighbors(v)
+    }
+
     /// Puts `v` into the cover.
-    fn take(&mut self, v: u32) {
+    pub(crate) fn take(&mut self, v: u32) {
         self.in_cover[v as usize] = true;
         self.offset += 1;
         let degree = self.graph.degree(v);
@@ -603,7 +461,7 @@ impl Reducer {
             .remove(v, &mut |u, degree| waiting.push(u, degree));
     }
 
-    fn finish(self, is_complete: bool) -> Reduction {
+    pub(crate) fn finish(self, is_complete: bool) -> Reduction {
         let (rows, old_ids) = self.graph.compact();
         Reduction {
             kernel: rows.into_graph(),

@@ -9,7 +9,8 @@ use crate::vertex_cover::Error;
 use crate::vertex_cover::check::{check_cover, indicator, listed};
 use crate::vertex_cover::greedy::edge_greedy;
 use crate::vertex_cover::parts::{Parts, induced};
-use crate::vertex_cover::reduce::{reduce, reduce_and_peel};
+use crate::vertex_cover::reduce::reduce;
+use crate::vertex_cover::reduce_and_peel::reduce_and_peel;
 use crate::vertex_cover::reduction::Reduction;
 use crate::vertex_cover::restarts::{SearchJob, search_in_parallel};
 use crate::vertex_cover::rules::Rules;
@@ -79,10 +80,10 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
 ///
 /// let karate = builtin::by_name("karate").unwrap();
 /// let mut search = Search::new(&karate);
-/// let reduced = search.run(&Options { steps: Some(0), ..Options::default() },
-/// &Budget::unlimited())?; let searched = search.run(&Options { steps: Some(1000),
-/// ..Options::default() }, &Budget::unlimited())?; assert!(searched.nodes.len() <=
-/// reduced.nodes.len());
+/// let within = |steps| Options { steps: Some(steps), ..Options::default() };
+/// let reduced = search.run(&within(0), &Budget::unlimited())?;
+/// let searched = search.run(&within(1000), &Budget::unlimited())?;
+/// assert!(searched.nodes.len() <= reduced.nodes.len());
 /// # Ok::<(), shardgraph_classical::Error>(())
 /// ```
 #[derive(Clone, Debug)]
