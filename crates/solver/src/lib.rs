@@ -23,6 +23,7 @@ pub mod kernels;
 mod max_tree;
 mod memory;
 mod on_device;
+mod on_ranks;
 mod policy;
 pub mod problem;
 mod reduced;
@@ -30,6 +31,7 @@ mod residual;
 mod rows;
 mod select;
 mod solve;
+mod solve_options;
 mod solve_problem;
 pub mod train;
 
@@ -57,7 +59,8 @@ pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
 pub use shardgraph_layers::{EmbeddingKind, HeadKind, LayerRegistry, Path as EmbeddingPath};
 pub use shardgraph_shard::Communication;
-pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
+pub use solve::{Scores, Solution, check_cover, score_nodes, solve, solve_as_rank};
+pub use solve_options::SolveOptions;
 pub use solve_problem::{
     Answer, solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,
 };

@@ -1,27 +1,28 @@
 //! Solving any problem on P ranks: every rank has the state and scores its own nodes; all take the same picks.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, threads};
+use shardgraph_collectives::Comm;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{Eager, leave_group, rank_device};
 use shardgraph_layers::{Path, RowShard};
 use shardgraph_shard::Partition;
 
-use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, policy_fingerprint};
+use crate::agreement::{Fingerprint, lists_fingerprint};
 use crate::best::is_better;
 use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::inference::pass_over;
 use crate::kept_scores::KeptScores;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
+use crate::on_ranks::{Progress, SameAnswer, agree_on_input};
 use crate::problem::{
     Episode, MINIMUM_VERTEX_COVER, Objective, Problem, check_answer, check_graph,
 };
 use crate::residual::Ranks;
 use crate::rows::StateRows;
 use crate::select::{TopD, agree_each};
-use crate::solve::{collect_ranks, usable_path};
+use crate::solve_options::usable_path;
 use crate::{Error, SolveOptions, TrainedPolicy};
 use scorer::{Scorer, closed_form, state_batch};
 
@@ -119,27 +120,11 @@ pub fn solve_problems(
     let timer = Timer::start(&Device::host());
     let job = Job::new(problem, graphs, policy, options)?;
     job.check_memory(1)?;
-    if options.n_ranks == 1 {
-        let played = job.run_rank(&mut Comm::solo(), progress)?;
-        return job.finish(played, &timer);
-    }
-    let progress = Mutex::new(progress);
-    let results = threads::run(options.n_ranks, |mut comm| {
-        let is_first = comm.rank() == 0;
-        let mut ranks = Ranks::new(&mut comm, options.deadline);
-        ranks.fail_together(|ranks| {
-            job.run_rank(ranks.comm, &mut |n_candidates, n_picks| {
-                if is_first && let Ok(mut progress) = progress.lock() {
-                    progress(n_candidates, n_picks);
-                }
-            })
-        })
-    });
-    let mut all = collect_ranks(results)?;
-    let played = all.swap_remove(0);
-    if all.iter().any(|other| *other != played) {
-        return Err(different_answers());
-    }
+    let on_rank = SameAnswer {
+        run: &|comm, progress| job.run_rank(comm, progress),
+        fingerprint: &answers_fingerprint,
+    };
+    let played = on_rank.on_threads(options, progress)?;
     job.finish(played, &timer)
 }
 
@@ -155,7 +140,7 @@ pub fn solve_problem_as_rank(
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
-    progress: &mut dyn FnMut(u32, usize),
+    progress: &mut Progress<'_>,
 ) -> Result<Answer, Error> {
     let graphs = std::slice::from_ref(graph);
     only(solve_problems_as_rank(
@@ -173,7 +158,7 @@ pub fn solve_problems_as_rank(
     graphs: &[Arc<Graph>],
     policy: &TrainedPolicy,
     options: &SolveOptions,
-    progress: &mut dyn FnMut(u32, usize),
+    progress: &mut Progress<'_>,
 ) -> Result<Vec<Answer>, Error> {
     let timer = Timer::start(&Device::host());
     let options = SolveOptions {
@@ -181,36 +166,29 @@ pub fn solve_problems_as_rank(
         ..options.clone()
     };
     let all_graphs = graphs.iter().map(|graph| lists_fingerprint(graph));
-    let facts = [
-        Ranks::version_fact(),
+    let inputs = [
         ("problem", Fingerprint::new().text(problem.name).value()),
         ("graph", Fingerprint::new().words(all_graphs).value()),
-        ("policy", policy_fingerprint(policy)),
-        ("set of options", options_fingerprint(&options)),
     ];
     let mut ranks = Ranks::new(comm, options.deadline);
-    ranks.agree(&facts)?;
+    agree_on_input(&mut ranks, &inputs, policy, &options)?;
     let job = Job::new(problem, graphs, policy, &options)?;
-    let is_first = ranks.is_first();
-    let mut report = |n_candidates, n_picks| {
-        if is_first {
-            progress(n_candidates, n_picks);
-        }
+    let on_rank = SameAnswer {
+        run: &|comm, progress| {
+            job.check_memory(options.n_ranks)?;
+            job.run_rank(comm, progress)
+        },
+        fingerprint: &answers_fingerprint,
     };
-    let played = ranks.fail_together(|ranks| {
-        job.check_memory(options.n_ranks)?;
-        job.run_rank(ranks.comm, &mut report)
-    })?;
-    let answers = played.0.iter().map(|played| {
-        let nodes = played.nodes.iter().map(|&node| u64::from(node));
-        Fingerprint::new().words(nodes).value()
-    });
-    let facts = [("answer", Fingerprint::new().words(answers).value())];
-    ranks.agree(&facts).map_err(|error| match error {
-        shardgraph_job::Error::Disagreement { .. } => different_answers(),
-        error => error.into(),
-    })?;
+    let played = on_rank.as_rank(&mut ranks, progress)?;
     job.finish(played, &timer)
+}
+
+fn answers_fingerprint(all: &AllPlayed) -> Fingerprint {
+    all.0.iter().fold(Fingerprint::new(), |hash, played| {
+        let nodes = played.nodes.iter().map(|&node| u64::from(node));
+        hash.words(nodes).words([played.n_steps])
+    })
 }
 
 fn only(answers: Vec<Answer>) -> Result<Answer, Error> {
@@ -218,15 +196,10 @@ fn only(answers: Vec<Answer>) -> Result<Answer, Error> {
     answers.into_iter().next().ok_or_else(none)
 }
 
-fn different_answers() -> Error {
-    Error::internal("the ranks found different answers")
-}
-
 /// The finished episodes, and what ranks exchanged for them.
 type AllPlayed = (Vec<Played>, Option<Exchange>);
 
 /// A finished episode.
-#[derive(Debug, PartialEq, Eq)]
 struct Played {
     nodes: Vec<u32>,
     n_steps: u64,
@@ -339,11 +312,7 @@ impl<'a> Job<'a> {
         Ok(answers.map(answer).collect())
     }
 
-    fn run_rank(
-        &self,
-        comm: &mut Comm,
-        progress: &mut dyn FnMut(u32, usize),
-    ) -> Result<AllPlayed, Error> {
+    fn run_rank(&self, comm: &mut Comm, progress: &mut Progress<'_>) -> Result<AllPlayed, Error> {
         let before = comm.received_bytes();
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         let mut ranks = Ranks::new(comm, self.options.deadline);
@@ -366,7 +335,7 @@ impl<'a> Job<'a> {
         start: usize,
         scorer: &Scorer,
         ranks: &mut Ranks<'_>,
-        progress: &mut dyn FnMut(u32, usize),
+        progress: &mut Progress<'_>,
     ) -> Result<Vec<Running<'j>>, Error> {
         let mut all = Vec::with_capacity(self.graphs.len());
         for given in &self.graphs {

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
 use shardgraph_job::{Checkpoint, Tensors};
-use shardgraph_shard::Communication;
 
 use super::TrainConfig;
+use super::config::problem_of;
 use super::dataset::InputHash;
-use super::run::problem_of;
+use super::grid::SumsOverRanks;
 use super::trainer::{Running, Trainer};
 use super::validation::{Best, Evaluation};
 use crate::Error;
@@ -45,41 +45,6 @@ struct Run {
     /// The step of the best policy on the held-back graphs, and what it found there; its weights are the tensor `best`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     best: Option<(u64, Evaluation)>,
-}
-
-/// What decides the bits of a run whose ranks add floats: it goes on in the same way only.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SumsOverRanks {
-    communication: String,
-    ranks: u32,
-    batch_ranks: u32,
-}
-
-impl SumsOverRanks {
-    /// Those of a run on so many ranks in so many rows; none without sums, on one rank, and where no float is added over ranks.
-    pub(super) fn of(
-        has_sums: bool,
-        communication: Communication,
-        (ranks, batch_ranks): (u32, u32),
-    ) -> Option<SumsOverRanks> {
-        let is_exact = !has_sums || ranks == 1 || communication.is_exact();
-        (!is_exact).then(|| SumsOverRanks {
-            communication: communication.to_string(),
-            ranks,
-            batch_ranks,
-        })
-    }
-
-    fn shown(sums: Option<&SumsOverRanks>) -> String {
-        match sums {
-            None => "with sums that depend on no ranks (communication gather or halo)".to_owned(),
-            Some(sums) => format!(
-                "with communication {} on {} ranks in {} rows",
-                sums.communication, sums.ranks, sums.batch_ranks
-            ),
-        }
-    }
 }
 
 fn host() -> String {

@@ -10,7 +10,7 @@ use super::initial::InitialRule;
 use super::picks::PickRule;
 use super::shaping::RewardRule;
 use crate::policy::{MAX_EMBED_DIM, MAX_LAYERS};
-use crate::problem::Problem;
+use crate::problem::{Problem, problem_by_name};
 use crate::{AdjacencyScale, Error, PolicyConfig};
 
 /// Where the target of a transition comes from.
@@ -410,4 +410,20 @@ fn above_0(expected: &'static str, value: f32) -> Rule {
 
 fn fraction(expected: &'static str, value: f32) -> Rule {
     ((0.0..=1.0).contains(&value), expected, value.to_string())
+}
+
+/// The problem of a run with this name in its settings.
+pub(super) fn problem_of(
+    given: Option<&'static Problem>,
+    name: &str,
+) -> Result<&'static Problem, Error> {
+    match given {
+        None => problem_by_name(name)
+            .map_err(|error| Error::input(format!("training settings: `problem`: {error}"))),
+        Some(problem) if problem.name == name => Ok(problem),
+        Some(problem) => Err(Error::input(format!(
+            "training settings: `problem`: expected {}; found {name}",
+            problem.name
+        ))),
+    }
 }

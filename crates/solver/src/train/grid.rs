@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-use shardgraph_shard::Partition;
+use serde::{Deserialize, Serialize};
+use shardgraph_shard::{Communication, Partition};
 
 use crate::Error;
 
@@ -69,6 +70,41 @@ impl Grid {
             rows[i] = least as u32;
         }
         rows
+    }
+}
+
+/// What decides the bits of a run whose ranks add floats: it goes on in the same way only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SumsOverRanks {
+    communication: String,
+    ranks: u32,
+    batch_ranks: u32,
+}
+
+impl SumsOverRanks {
+    /// Those of a run on so many ranks in so many rows; none without sums, on one rank, and where no float is added over ranks.
+    pub(super) fn of(
+        has_sums: bool,
+        communication: Communication,
+        (ranks, batch_ranks): (u32, u32),
+    ) -> Option<SumsOverRanks> {
+        let is_exact = !has_sums || ranks == 1 || communication.is_exact();
+        (!is_exact).then(|| SumsOverRanks {
+            communication: communication.to_string(),
+            ranks,
+            batch_ranks,
+        })
+    }
+
+    pub(super) fn shown(sums: Option<&SumsOverRanks>) -> String {
+        match sums {
+            None => "with sums that depend on no ranks (communication gather or halo)".to_owned(),
+            Some(sums) => format!(
+                "with communication {} on {} ranks in {} rows",
+                sums.communication, sums.ranks, sums.batch_ranks
+            ),
+        }
     }
 }
 

@@ -12,16 +12,18 @@ use shardgraph_job::{
 use shardgraph_layers::autodiff::{leave_group, rank_device};
 use shardgraph_shard::Communication;
 
-use super::checkpoint::{self, FILES, SumsOverRanks};
+use super::checkpoint::{self, FILES};
+use super::config::problem_of;
 use super::folder::{self, RESULTS};
-use super::grid::Grid;
+use super::grid::{Grid, SumsOverRanks};
 use super::trainer::{Stepped, Trainer};
 use super::validation::Evaluation;
 use super::{Preset, TrainConfig};
 use crate::agreement::Fingerprint;
 use crate::exchange::{Exchange, check_wanted};
-use crate::problem::{MINIMUM_VERTEX_COVER, Problem, problem_by_name};
-use crate::solve::{check_ranks, collect_ranks};
+use crate::on_ranks::collect_ranks;
+use crate::problem::{MINIMUM_VERTEX_COVER, Problem};
+use crate::solve_options::check_ranks;
 use crate::{Error, TrainedPolicy};
 
 /// How and where a run is carried out; nothing here but the kind of device, and sums of floats over ranks, changes a bit of what it computes.
@@ -133,22 +135,6 @@ pub struct TrainOutcome {
     pub largest_graph: (u32, u64),
     /// Transitions in a batch, by the settings of the run.
     pub batch_size: usize,
-}
-
-/// The problem of a run with this name in its settings.
-pub(super) fn problem_of(
-    given: Option<&'static Problem>,
-    name: &str,
-) -> Result<&'static Problem, Error> {
-    match given {
-        None => problem_by_name(name)
-            .map_err(|error| Error::input(format!("training settings: `problem`: {error}"))),
-        Some(problem) if problem.name == name => Ok(problem),
-        Some(problem) => Err(Error::input(format!(
-            "training settings: `problem`: expected {}; found {name}",
-            problem.name
-        ))),
-    }
 }
 
 /// Trains a policy.

@@ -11,9 +11,8 @@ use shardgraph_random::KeyedRng;
 use shardgraph_shard::Communication;
 
 use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
-use super::checkpoint::SumsOverRanks;
 use super::dataset::{Dataset, InputHash};
-use super::grid::Grid;
+use super::grid::{Grid, SumsOverRanks};
 use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
 use super::validation::{Best, Evaluation, Held, Validation};
