@@ -21,6 +21,19 @@ __device__ __forceinline__ unsigned long long warps_of_grid() {
     return static_cast<unsigned long long>(gridDim.x) * (blockDim.x / WARP);
 }
 
+struct Element {
+    unsigned long long row;
+    unsigned long long column;
+};
+
+// Row and column of the i-th element of rows of `width`; by 32-bit division where the numbers allow it.
+__device__ __forceinline__ Element element_of(unsigned long long i, unsigned long long width) {
+    if ((i | width) >> 32) {
+        return {i / width, i % width};
+    }
+    return {unsigned(i) / unsigned(width), unsigned(i) % unsigned(width)};
+}
+
 template <class T> __device__ __forceinline__ T warp_sum(T value) {
     for (unsigned offset = WARP / 2u; offset > 0u; offset /= 2u) value += __shfl_xor_sync(ALL_LANES, value, offset);
     return value;

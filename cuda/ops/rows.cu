@@ -13,19 +13,6 @@ namespace {
 
 constexpr unsigned NO_ROW = 0xffffffffu;
 
-struct At {
-    unsigned long long row;
-    unsigned long long column;
-};
-
-// Row and column of the i-th of many elements of rows of `width`; 32-bit division where the numbers allow it.
-__device__ inline At at(unsigned long long i, unsigned long long width) {
-    if ((i | width) >> 32) {
-        return {i / width, i % width};
-    }
-    return {unsigned(i) / unsigned(width), unsigned(i) % unsigned(width)};
-}
-
 } // namespace
 
 // out[i] = x[index[i]] by rows of `width` elements; index 2^32 - 1 gives zeros. Grid: one thread for `vec` elements
@@ -33,7 +20,7 @@ __device__ inline At at(unsigned long long i, unsigned long long width) {
 extern "C" __global__ void __launch_bounds__(256)
     gather_rows_fwd(const unsigned *__restrict__ index, const float *__restrict__ x, float *__restrict__ out,
                     unsigned long long n_out, unsigned long long width, unsigned vec) {
-    const At to = at(thread_of_grid(), width / vec);
+    const Element to = element_of(thread_of_grid(), width / vec);
     if (to.row >= n_out) {
         return;
     }
@@ -52,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     scale_rows_fwd(const float *__restrict__ factors, float *__restrict__ x, unsigned long long n_rows,
                    unsigned long long width, unsigned vec) {
-    const At to = at(thread_of_grid(), width / vec);
+    const Element to = element_of(thread_of_grid(), width / vec);
     if (to.row >= n_rows) {
         return;
     }
@@ -71,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256)
     copy_2d_fwd(const float *__restrict__ source, float *__restrict__ target, unsigned long long n_rows,
                 unsigned long long width, unsigned long long source_first, unsigned long long source_stride,
                 unsigned long long target_first, unsigned long long target_stride, unsigned vec) {
-    const At place = at(thread_of_grid(), width / vec);
+    const Element place = element_of(thread_of_grid(), width / vec);
     if (place.row >= n_rows) {
         return;
     }

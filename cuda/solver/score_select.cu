@@ -296,12 +296,12 @@ template <class Graph> __device__ void score_select(const Graph &graph, Episode 
     if (threadIdx.x == 0) {
         __threadfence();
         is_last = atomicAdd(&state[TICKET], 1u) + 1 == gridDim.x;
+        __threadfence(); // before the barrier: the ticket's acquire reaches the block's threads through it
     }
     __syncthreads();
     if (!is_last) {
         return;
     }
-    __threadfence();
     const unsigned n_offers = gridDim.x * round.n_picks;
     mine = best_offer(episode, n_offers, ~0ull);
     for (unsigned i = 0; i < round.n_picks; i++) {

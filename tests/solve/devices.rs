@@ -136,6 +136,46 @@ fn emulated_training_for_placement_writes_a_policy() {
     assert!(message.contains("began on device `emulated`"), "{message}");
 }
 
+/// R-GCN: a folder that the host reads, and goes on with nowhere else.
+#[test]
+fn emulated_training_of_relations_is_read_by_the_host() {
+    let Some(installed) = Installed::with_emulator() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words = "rgcn train ba-rel:150:2.5:4 --bases 3 --epochs 5 --device emulated --run {}";
+    let answer = installed.run(words, &[&out]).ok();
+    assert_eq!(answer.line("device"), "emulated");
+    let accuracy = answer.line("test accuracy");
+    let read = run("rgcn eval ba-rel:150:2.5:4 --model {}", &[&out]).ok();
+    assert_eq!(read.line("test accuracy"), accuracy);
+    let words = "rgcn train ba-rel:150:2.5:4 --epochs 6 --resume --run {}";
+    let message = run(words, &[&out]).error(2);
+    assert!(message.contains("began on device `emulated`"), "{message}");
+    let words = "rgcn train ba-rel:150:2.5:4 --dropout 0.5 --device emulated";
+    let message = installed.run(words, &[]).error(2);
+    assert!(message.contains("has no dropout"), "{message}");
+}
+
+/// The network of a policy computes there, and the search on the host.
+#[test]
+fn an_emulated_policy_places_as_on_the_host() {
+    let Some(installed) = Installed::with_emulator() else {
+        return;
+    };
+    let words = "place costgraph:1 --devices 2 --model low-budget --method regal --evaluations 200";
+    let wanted = run(words, &[]).ok();
+    let given = installed
+        .run(&format!("{words} --device emulated"), &[])
+        .ok();
+    assert_eq!(given.line("runtime"), wanted.line("runtime"));
+    let message = installed
+        .run("place costgraph:1 --device emulated", &[])
+        .error(2);
+    assert!(message.contains("--model"), "{message}");
+}
+
 /// What the device does not do is refused with what does it; nothing is done on the host instead.
 #[test]
 fn what_the_emulated_device_lacks_is_refused() {

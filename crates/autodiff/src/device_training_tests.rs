@@ -200,6 +200,25 @@ fn norms_and_factors_are_the_hosts() {
         grad.scale(&device, 0.5).unwrap();
         let half = f64::from(grad.norm(&device).unwrap());
         assert!((half - 0.5 * norm).abs() < 1e-5 * norm, "{half} {norm}");
+        // Of a parameter without a part in the loss the decay is all there is.
+        let ids: Vec<_> = params.ids().collect();
+        let kept = grad.clone();
+        grad.add_decay(&device, &params, ids[2], 3.0).unwrap();
+        let square = |values: &[f32]| values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+        let more = (half.powi(2) + 9.0 * square(params.values_of(ids[2]))).sqrt();
+        let decayed = f64::from(grad.norm(&device).unwrap());
+        assert!((decayed - more).abs() < 1e-5 * more, "{decayed} {more}");
+        let mut all = kept.clone();
+        all.add_decay(&device, &params, ids[0], 2.0).unwrap();
+        let sum = wanted.iter().zip(params.values_of(ids[0]));
+        let sum: Vec<f32> = sum.map(|(grad, value)| 0.5 * grad + 2.0 * value).collect();
+        let rest: Vec<f32> = wanted[sum.len()..].iter().map(|grad| 0.5 * grad).collect();
+        let more = (square(&sum) + square(&rest)).sqrt();
+        let decayed = f64::from(all.norm(&device).unwrap());
+        assert!((decayed - more).abs() < 1e-5 * more, "{decayed} {more}");
+        let untouched = f64::from(kept.norm(&device).unwrap());
+        assert!((untouched - half).abs() < 1e-9, "a clone keeps its own");
+        assert!(grad.add_decay(&device, &params, ids[3], 1.0).is_err());
     }
 }
 

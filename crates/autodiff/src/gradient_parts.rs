@@ -6,7 +6,7 @@ use shardgraph_device::{Buffer, Device, MatMul};
 use shardgraph_ops::{self as ops, Binary};
 
 use crate::params::unshared;
-use crate::{Error, Params};
+use crate::{Error, ParamId, Params};
 
 /// The derivatives of a loss by all trained parameters, in the memory in which they were computed.
 #[derive(Debug, Clone)]
@@ -62,6 +62,38 @@ impl DeviceGradient {
             total = sum;
         }
         Ok(device.download(&total)?[0].sqrt())
+    }
+
+    /// Adds `decay` times a trained parameter to its derivative: weight decay, in place where no program shares it.
+    ///
+    /// # Errors
+    /// For a frozen parameter; the device's.
+    pub fn add_decay(
+        &mut self,
+        device: &Device,
+        params: &Params,
+        id: ParamId,
+        decay: f32,
+    ) -> Result<(), Error> {
+        let Some(part) = self.parts.get_mut(id.0 as usize) else {
+            let name = params.name(id);
+            let text = format!("weight decay: `{name}` is frozen, trained parameters have it");
+            return Err(Error::Usage(text));
+        };
+        let values = params.buffer(id, device)?;
+        let mut sum = match part.take().map(Arc::try_unwrap) {
+            None => device.zeros(values.len())?,
+            Some(Ok(own)) => own,
+            Some(Err(shared)) => {
+                let mut own = device.allocate(shared.len())?;
+                device.copy(&shared, &mut own)?;
+                own
+            }
+        };
+        // A step of descent: sum -= -decay * values.
+        ops::sgd(device, -decay, &mut sum, &values)?;
+        *part = Some(Arc::new(sum));
+        Ok(())
     }
 
     /// Multiplies all derivatives by a factor.

@@ -108,7 +108,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     }
     let machine = args.machine.machine()?;
     let options = args.search.options(machine.model);
-    let policy = args.search.policy()?;
+    let policy = args.search.policy(&args.report)?;
     let loaded = args.graph.load(args.search.seed, &machine, &args.report)?;
     let mut n_unfit = 0;
     let mut last_unfit = String::new();

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use shardgraph_costgraph::{DecoderKind, ModelOptions, Objective};
+use shardgraph_device::DeviceKind;
 use shardgraph_regal::{GeneticOptions, Method, PlaceOptions, Policy};
 
+use crate::device_choice::open_device;
 use crate::duration;
 use crate::exit::BadInput;
+use crate::report::ReportArgs;
 
 /// What to minimise, as a flag.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -37,6 +40,15 @@ pub(crate) struct SearchArgs {
     /// proposals beside its others), seeded-regal, regal (the paper's) or idrs (no crossover)
     #[arg(long, value_name = "FILE|NAME")]
     model: Option<PathBuf>,
+    /// Where to compute: the network of --model on host, emulated, cuda, cuda:N or auto (the first GPU if there is one), searches on
+    /// the host [default: host]
+    #[arg(
+        help_heading = "Ranks and devices",
+        long,
+        value_name = "DEVICE",
+        requires = "model"
+    )]
+    device: Option<DeviceKind>,
     /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
     /// for memory; of portfolio several; of seeded-regal, regal and idrs what the
     /// model was trained with]
@@ -154,11 +166,15 @@ impl SearchArgs {
         self.model.as_deref()
     }
 
-    /// The policy, by the name of one that comes with the program, or from its file.
-    pub(crate) fn policy(&self) -> Result<Option<Policy>, shardgraph_regal::Error> {
-        let named = self.model.as_deref();
-        let named = named.map(|path| crate::output_file::model_file(path, "policy.safetensors"));
-        named.as_deref().map(Policy::named).transpose()
+    /// The policy on its device, by the name of one that comes with the program, or from its file.
+    pub(crate) fn policy(&self, report: &ReportArgs) -> anyhow::Result<Option<Policy>> {
+        let Some(model) = &self.model else {
+            return Ok(None);
+        };
+        let path = crate::output_file::model_file(model, "policy.safetensors");
+        let policy = Policy::named(&path)?;
+        let device = open_device(self.device.unwrap_or(DeviceKind::Host), report)?;
+        Ok(Some(policy.on_device(&device)))
     }
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {

@@ -57,6 +57,9 @@ pub enum Error {
     /// An operation of the device failed.
     #[error(transparent)]
     Device(#[from] shardgraph_device::Error),
+    /// An operation of the network on a device failed, for another reason than the device's.
+    #[error(transparent)]
+    Operation(shardgraph_autodiff::Error),
 }
 
 impl Error {
@@ -94,6 +97,7 @@ impl Error {
             Error::Aborted { class, .. } => *class,
             Error::NoThread(_) => Class::MissingDevice,
             Error::Device(error) => error.class(),
+            Error::Operation(error) => error.class(),
             _ => Class::Input,
         }
     }
@@ -108,6 +112,15 @@ impl Error {
 pub(crate) fn diverged() -> Error {
     let message = "training left the range of numbers: expected finite weights; choose a smaller --learning-rate";
     Error::new(Error::Diverged, message)
+}
+
+impl From<shardgraph_autodiff::Error> for Error {
+    fn from(error: shardgraph_autodiff::Error) -> Error {
+        match error {
+            shardgraph_autodiff::Error::Device(error) => Error::Device(error),
+            error => Error::Operation(error),
+        }
+    }
 }
 
 impl From<shardgraph_graph::Error> for Error {

@@ -4,6 +4,7 @@
 //! import, generate -> RelationalGraph, Labels, LinkData
 //!   partition: Pairs -> Partition -> Loads    plan: Plan (costs, bytes, messages; nothing runs)
 //!   layer: passes of a layer on one rank      model: Layout -> Network (forward, loss, backward)
+//!   kernels, device: the same network in the memory of a GPU
 //!     train -> Outcome (Evaluation)           train_links -> LinkOutcome (LinkScores)
 //!     predict, evaluate, SavedLinks: models read back from the folder of a run
 //! ```
@@ -21,12 +22,15 @@
 //! # Ok::<(), shardgraph_rgcn::Error>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod config;
 mod data;
+mod device;
 mod error;
 mod graph;
+#[expect(unsafe_code, reason = "launches of kernels")]
+mod kernels;
 mod layer;
 mod links;
 mod model;

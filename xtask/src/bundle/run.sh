@@ -215,8 +215,10 @@ same() {
 jobs() {
   if [ "$device" = cuda ]; then
     dense=er:3000:0.15 sparse=ba:20000:4 small=er:1000:0.05 blocks=sbm:4000:20:0.1:0.002 steps=200 agent_steps=5000
+    relations=ba-rel:200000:2.5:100 place_steps=10
   else
     dense=er:120:0.15 sparse=ba:200:4 small=er:60:0.1 blocks=sbm:60:3:0.5:0.02 steps=2 agent_steps=300
+    relations=ba-rel:200:2.5:5 place_steps=1
   fi
   same solve-bits cover solve "$dense" --method policy --quiet
   same solve-lists cover solve "$sparse" --method policy --quiet
@@ -232,6 +234,18 @@ jobs() {
     --format json
   check jobs-train 240 "$program" train --steps $steps --device "$device" --run "$links/train"
   check jobs-agent 240 "$program" agent train cartpole-dqn --steps $agent_steps --device "$device"
+  for where in host "$device"; do
+    check "jobs-rgcn-bases-$where" 240 "$program" rgcn train "$relations" --preset am --epochs 20 --device "$where" \
+      --format json
+    check "jobs-rgcn-pairs-$where" 240 "$program" rgcn train "$relations" --preset aifb --epochs 20 --device "$where" \
+      --format json
+    check "jobs-rgcn-vectors-$where" 240 "$program" rgcn train "$relations" --input-dim 32 --bases 30 --epochs 20 \
+      --device "$where" --format json
+    check "jobs-place-$where" 240 "$program" place costgraph:1 --devices 2 --model runtime --device "$where" \
+      --format json
+  done
+  check jobs-place-train 240 "$program" place train --preset synthetic --steps $place_steps --device "$device" \
+    --run "$links/place"
 }
 
 # Sections of the bench, the most wanted first; each in a process.

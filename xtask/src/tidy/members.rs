@@ -98,6 +98,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "collectives",
             "device",
             "ops",
+            "autodiff",
         ],
     ),
     ("records", &[]),

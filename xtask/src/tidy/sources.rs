@@ -7,11 +7,12 @@ use super::code::{line_of, without_literals};
 use crate::project::Project;
 
 /// Crates whose unsafe code is allowed; all others forbid it.
-const UNSAFE_CRATES: [&str; 5] = [
+const UNSAFE_CRATES: [&str; 6] = [
     "crates/collectives",
     "crates/device",
     "crates/line",
     "crates/ops",
+    "crates/rgcn",
     "crates/solver",
 ];
 

@@ -17,6 +17,7 @@ use super::data::{Data, DataArgs};
 use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::settings::SettingsArgs;
 use super::train_answer::answer;
+use crate::device_choice::{DeviceArgs, open_device};
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::quantity;
@@ -35,7 +36,8 @@ Examples:
 The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for
 TensorBoard, and checkpoints, for `rgcn eval`, `rgcn predict` and --resume. Ranks share the nodes
 and messages; with exact sums their number changes no bit. Under mpirun, srun or torchrun each
-process is a rank, and the first alone prints and writes.";
+process is a rank, and the first alone prints and writes. A --device other than host runs the epochs
+of one rank, without batches, dropout, blocks and Adagrad.";
 
 /// Train an R-GCN that classifies nodes, or with --task links one that predicts links
 #[derive(Debug, Args)]
@@ -55,6 +57,8 @@ pub(crate) struct TrainArgs {
     valid_share: Option<f64>,
     #[command(flatten)]
     world: WorldArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
     /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
     /// sources); with exact sums the result is the same
@@ -208,9 +212,13 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
         let text = "training needs labels: name their file with --train";
         return Err(BadInput(text.to_owned()).into());
     };
+    let device = open_device(args.device.kind, &args.report)?;
     Ok(Inputs {
         config,
-        options: options(args, &data, &labelled, n_ranks),
+        options: RunOptions {
+            device,
+            ..options(args, &data, &labelled, n_ranks)
+        },
         data,
         labelled,
         n_seeds: args.repeats,
@@ -251,6 +259,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     let useless = [
         ("--repeats", args.repeats > 1),
         ("--partition", args.partition != Method::Source),
+        ("--device", args.device.kind != DeviceKind::Host),
         ("--execution", args.execution != Execution::Grouped),
         ("--svg", args.svg.is_some()),
         ("--valid-share", args.valid_share.is_some()),
@@ -399,6 +408,6 @@ fn options(args: &TrainArgs, data: &Data, labelled: &LabelledNodes, n_ranks: u32
         deadline: args.world.timeout.unwrap_or_default(),
         class_names: labelled.classes.clone(),
         relation_names: data.relation_names(),
-        keeps_model: false,
+        ..RunOptions::default()
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct TrainAnswer<'a> {
     relations: u32,
     mode: String,
     ranks: u32,
+    device: String,
     partition: Method,
     execution: Execution,
     /// What W_r of all relations, the self loop among them, and all nodes takes: built with one execution (pruned, of the nodes that are read
@@ -95,6 +96,7 @@ pub(super) fn answer<'a>(
         relations: data.graph.n_relations(),
         mode: last.config.mode.to_string(),
         ranks: inputs.options.n_ranks,
+        device: inputs.options.device.kind().to_string(),
         partition: inputs.options.partition,
         execution: inputs.options.execution,
         weight_bytes: weight_bytes(data, last),
@@ -234,6 +236,7 @@ impl fmt::Display for TrainAnswer<'_> {
             self.ranks,
             self.seeds.len()
         )?;
+        writeln!(f, "device {}", self.device)?;
         if self.ranks > 1 {
             writeln!(f, "partition {}", self.partition)?;
         }

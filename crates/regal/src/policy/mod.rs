@@ -62,6 +62,8 @@ pub struct Policy {
     params: Params,
     /// Where it comes from, for messages.
     source: String,
+    /// The device of the network.
+    device: Device,
 }
 
 impl Policy {
@@ -81,6 +83,7 @@ impl Policy {
             config,
             params,
             source: format!("untrained, seed {seed}"),
+            device: Device::host(),
         })
     }
 
@@ -110,6 +113,13 @@ impl Policy {
     pub fn named(name: &Path) -> Result<Policy, Error> {
         let shipped = name.to_str().and_then(Policy::shipped);
         shipped.unwrap_or_else(|| Policy::read(name))
+    }
+
+    /// The same policy, whose network computes on this device: logits are the host's to rounding.
+    #[must_use]
+    pub fn on_device(mut self, device: &Device) -> Policy {
+        self.device = device.clone();
+        self
     }
 
     /// Writes it as one safetensors file, atomically, with the config in the header.
@@ -228,9 +238,9 @@ impl Policy {
         self.check_features(problem, features)?;
         let space = self.config.space()?;
         let contexts = Contexts::new(&space, &[features.read()])?;
-        let (logits, of_graph) =
-            self.network
-                .logits_of(&Device::host(), &self.params, &contexts)?;
+        let (logits, of_graph) = self
+            .network
+            .logits_of(&self.device, &self.params, &contexts)?;
         if logits.iter().chain(&of_graph).any(|x| !x.is_finite()) {
             return Err(Error::policy(format!(
                 "{}: with these weights the logits of {} are not finite: the policy's training has diverged, or its file is damaged",

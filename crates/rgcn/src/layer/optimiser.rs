@@ -150,6 +150,12 @@ impl Rule {
     }
 }
 
+/// The epsilon of Adam's algorithm 1, whose means are corrected, that gives the steps of [`Rule`]:
+/// [`EPSILON`] over the root of the second mean's correction.
+pub(crate) fn corrected_epsilon(step: u32) -> f32 {
+    (f64::from(EPSILON) / (1.0 - power(f64::from(BETA2), step)).sqrt()) as f32
+}
+
 /// By repeated multiplication: the same bits on every machine.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)

@@ -18,6 +18,16 @@ pub(crate) struct Targets {
     weights: Vec<f64>,
 }
 
+/// A labelled node of a rank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LabelledRow {
+    /// Its row among the rank's outputs.
+    pub(crate) row: usize,
+    pub(crate) class: u32,
+    /// Its weight in the loss.
+    pub(crate) weight: f64,
+}
+
 /// Loss and predictions of labelled nodes, the same on all ranks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scores {
@@ -77,6 +87,16 @@ impl Targets {
         let weight = |&count: &u32| mean / f64::from(count.max(1));
         self.weights = counts.iter().map(weight).collect();
         self
+    }
+
+    /// The nodes of this rank, in their order.
+    pub(crate) fn rows(&self) -> Vec<LabelledRow> {
+        let rows = self.own.iter().map(|&(row, class)| LabelledRow {
+            row,
+            class,
+            weight: self.weight(class),
+        });
+        rows.collect()
     }
 
     fn weight(&self, class: u32) -> f64 {

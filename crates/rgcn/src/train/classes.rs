@@ -13,12 +13,13 @@ use super::memory::{self, DeviceMemory, Here};
 use super::model::{Model, Start};
 use super::run::{self, RunFolder, Trainer};
 use super::schedule::CheckpointSchedule;
-use super::state::{State, params_hash};
+use super::state::{Params, State, params_hash};
 use super::{
     EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, RankTime, RunOptions,
     ValidScores,
 };
 use crate::config::{Config, MAX_WIDTH, Mode};
+use crate::device::{DeviceModel, LabelSets, Step};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout, RankContext};
@@ -166,6 +167,7 @@ impl<'a> WholeJob<'a> {
         let ranks = &mut RankComm::new(comm, deadline);
         let mut trainer = ClassTrainer::new(self, ranks)?;
         let begin = trainer.model.load(start, ranks)?;
+        trainer.begin_on_device(begin)?;
         let schedule = CheckpointSchedule::new(self.config.epochs, checkpoint_epochs, checkpoint_s);
         let timer = Timer::wall();
         ranks.exchange_s = 0.0;
@@ -186,7 +188,10 @@ impl<'a> WholeJob<'a> {
         let mut network = trainer.model.network;
         let params_hash = params_hash(&mut network, ranks)?;
         let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
-        let devices = DeviceMemory::of(&network, reports.len()).gather(ranks)?;
+        let devices = match self.options.device.is_host() {
+            true => DeviceMemory::of(&network, reports.len()).gather(ranks)?,
+            false => Vec::new(),
+        };
         let evaluation = self.evaluate(network, best_epoch, ranks)?;
         Ok(Outcome {
             config: self.config.clone(),
@@ -249,6 +254,8 @@ struct ClassTrainer<'a> {
     targets: Targets,
     /// With patience.
     valid: Option<Targets>,
+    /// The model on a device that is no host; that of the host is stale while epochs run.
+    device: Option<DeviceModel>,
 }
 
 impl<'a> ClassTrainer<'a> {
@@ -269,12 +276,58 @@ impl<'a> ClassTrainer<'a> {
             model: Model::new(Network::new(context)?),
             targets: of_labels(&job.train),
             valid: (!job.valid.is_empty()).then(|| of_labels(&job.valid)),
+            device: None,
         })
+    }
+
+    /// Copies the model to the device of the epochs, after `n_steps` of them.
+    fn begin_on_device(&mut self, n_steps: u32) -> Result<(), Error> {
+        let device = &self.job.options.device;
+        if !device.is_host() {
+            let labels = LabelSets {
+                train: &self.targets,
+                valid: self.valid.as_ref(),
+            };
+            let network = &mut self.model.network;
+            self.device = Some(DeviceModel::new(device, network, &labels, n_steps)?);
+        }
+        Ok(())
+    }
+
+    /// An epoch on the host: forward, loss, backward, step.
+    fn epoch_on_host(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<Step, Error> {
+        let timer = Timer::wall();
+        let network = &mut self.model.network;
+        network.forward(ranks, Some(epoch))?;
+        let logits = network.logits();
+        let mut gradient = vec![0.0; logits.len()];
+        let n_classes = self.job.labels.n_classes() as usize;
+        let scores = self
+            .targets
+            .score(logits, n_classes, Some(&mut gradient), ranks)?;
+        if !scores.loss.is_finite() {
+            return Err(diverged());
+        }
+        let forward_ms = timer.elapsed_s() * 1e3;
+        network.backward(ranks, gradient, epoch + 1)?;
+        let scores = ValidScores {
+            accuracy: share_of_right(&scores.predicted, &self.job.train),
+            loss: scores.loss,
+        };
+        Ok(Step { scores, forward_ms })
     }
 
     /// The scores of the nodes to validate on by the parameters of now, which are kept where they
     /// are the best; none without patience.
     fn validate(&mut self, ranks: &mut RankComm<'_>) -> Result<Option<ValidScores>, Error> {
+        if let Some(device) = &mut self.device {
+            let scores = device.validate()?;
+            if let Some(scores) = scores.filter(|scores| self.model.is_best(scores)) {
+                device.keep_best();
+                self.model.put_best(scores, Params::default());
+            }
+            return Ok(scores);
+        }
         let Some(valid) = &self.valid else {
             return Ok(None);
         };
@@ -301,28 +354,19 @@ pub(super) fn share_of_right(predicted: &[u32], labels: &[(u32, u32)]) -> f64 {
 impl Trainer for ClassTrainer<'_> {
     type Report = EpochReport;
 
-    /// Forward, loss, backward, step; then the nodes to validate on.
+    /// A step, then the nodes to validate on.
     fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<EpochReport, Error> {
         let timer = Timer::wall();
-        let network = &mut self.model.network;
-        network.forward(ranks, Some(epoch))?;
-        let logits = network.logits();
-        let mut gradient = vec![0.0; logits.len()];
-        let n_classes = self.job.labels.n_classes() as usize;
-        let scores = self
-            .targets
-            .score(logits, n_classes, Some(&mut gradient), ranks)?;
-        if !scores.loss.is_finite() {
-            return Err(diverged());
-        }
-        let forward_ms = timer.elapsed_s() * 1e3;
-        network.backward(ranks, gradient, epoch + 1)?;
+        let Step { scores, forward_ms } = match &mut self.device {
+            None => self.epoch_on_host(epoch, ranks)?,
+            Some(device) => device.step(epoch + 1)?,
+        };
         let epoch_ms = timer.elapsed_s() * 1e3;
         self.model.epochs_done = epoch + 1;
         Ok(EpochReport {
             step: u64::from(epoch) + 1,
             loss: scores.loss,
-            train_accuracy: share_of_right(&scores.predicted, &self.job.train),
+            train_accuracy: scores.accuracy,
             valid: self.validate(ranks)?,
             forward_ms,
             backward_ms: epoch_ms - forward_ms,
@@ -337,7 +381,14 @@ impl Trainer for ClassTrainer<'_> {
         self.model.has_waited(self.job.config.patience)
     }
 
+    /// Takes the parameters over from a device first.
     fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
+        if let Some(device) = &self.device {
+            if let Some(best) = device.best()? {
+                self.model.set_best(best);
+            }
+            device.store(&mut self.model.network)?;
+        }
         self.model.network.check_finite(ranks)
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_device::DeviceKind;
 use shardgraph_job::Checkpoint;
 use shardgraph_storage::hash_numbers;
 
@@ -38,6 +39,14 @@ pub(super) struct Run {
     /// The best epoch until now, whose parameters are kept beside the last ones.
     #[serde(default)]
     best: Option<BestEpoch>,
+    /// The kind of device of the epochs.
+    #[serde(default = "host")]
+    device: String,
+}
+
+/// The device of runs whose description names none.
+fn host() -> String {
+    DeviceKind::Host.family().to_owned()
 }
 
 /// The epoch whose validation scores were the best.
@@ -63,6 +72,7 @@ impl Run {
             graph_hash: graph_hash(graph),
             labels_hash: labels_hash(labels, config),
             best: None,
+            device: options.device.kind().family().to_owned(),
         }
     }
 
@@ -220,6 +230,14 @@ pub(super) fn begin(
         if run.labels_hash != labels_hash(labels, &run.config) {
             let what = "labels that are not the run's: expected those it began with";
             return Err(refuse(path, what));
+        }
+        let given = options.device.kind().family();
+        if run.device != given {
+            let began = &run.device;
+            let what = format!(
+                "the run began on device `{began}`, which `{given}` differs from in the last bits: resume it there"
+            );
+            return Err(refuse(path, &what));
         }
         check_epochs(path, saved.state.epochs_done, config.epochs)?;
         config = Config {

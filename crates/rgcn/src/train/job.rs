@@ -11,7 +11,7 @@ use super::model::Start;
 use super::run::RunFolder;
 use super::state::State;
 use super::{EpochReport, Outcome, RunOptions};
-use crate::{Config, Error, Labels, RelationalGraph};
+use crate::{Config, Error, Labels, RelationalGraph, device};
 
 /// The part of a run that all ranks share.
 pub(super) enum Job<'a> {
@@ -29,6 +29,7 @@ impl<'a> Job<'a> {
         here: Here,
     ) -> Result<Job<'a>, Error> {
         classes::check(graph, labels, config)?;
+        device::check(config, options)?;
         if config.batch > 0 {
             let job = BatchJob::new(graph, labels, config, options)?;
             return Ok(Job::Batches(job));

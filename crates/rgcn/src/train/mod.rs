@@ -22,6 +22,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Timeout, threads};
+use shardgraph_device::Device;
 
 pub use classes::MAX_RANKS;
 pub use classifier::RelationalClassifier;
@@ -48,6 +49,9 @@ pub struct RunOptions {
     pub partition: Method,
     /// The execution of the first layer.
     pub execution: Execution,
+    /// The device of the epochs: the host, or one that one rank trains on without batches, dropout,
+    /// blocks, Adagrad and a budget. The scores at the end are computed on the host.
+    pub device: Device,
     /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is
     /// taken in tiles. Absent: everything stays.
     pub budget_per_device: Option<u64>,
@@ -79,6 +83,7 @@ impl Default for RunOptions {
             n_ranks: 1,
             partition: Method::Source,
             execution: Execution::Grouped,
+            device: Device::host(),
             budget_per_device: None,
             memory: None,
             folder: None,
@@ -181,7 +186,7 @@ pub struct Outcome {
     pub bytes_per_rank: Vec<u64>,
     /// The time of each rank in this call's epochs.
     pub times: Vec<RankTime>,
-    /// The memory of each rank's device.
+    /// The memory of each rank's share of the host; empty where epochs ran on another device.
     pub devices: Vec<DeviceMemory>,
     /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
     pub n_idle_ranks: usize,
@@ -200,7 +205,7 @@ pub struct Outcome {
 /// training diverges, or a rank is lost.
 /// # Determinism
 /// With [`Sums::Exact`](crate::Sums::Exact) the same reports, parameters and files, bit for bit,
-/// for every number of ranks; and in any case whether or not the run was stopped and resumed at a
+/// for every number of ranks on the host; and in any case whether or not the run was stopped and resumed at a
 /// checkpoint.
 /// # Complexity
 /// An epoch is O(pairs * bases * width + edges * width), where a pair is a node and a relation in

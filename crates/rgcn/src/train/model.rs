@@ -6,7 +6,7 @@ use shardgraph_job::Checkpoint;
 
 use super::ValidScores;
 use super::folder::{BestEpoch, Run, Saved};
-use super::state::{Params, State, gather};
+use super::state::{Params, Part, State, gather, set_flat};
 use crate::Error;
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
@@ -56,17 +56,32 @@ impl<'a> Model<'a> {
         Ok(self.epochs_done)
     }
 
+    /// True where scores are the best.
+    pub(super) fn is_best(&self, scores: &ValidScores) -> bool {
+        let is_better = |best: &Best| scores.is_better_than(&best.epoch.scores);
+        self.best.as_ref().is_none_or(is_better)
+    }
+
     /// Keeps the parameters of now where their scores are the best.
     pub(super) fn keep_best(&mut self, scores: ValidScores) {
-        let is_better = |best: &Best| scores.is_better_than(&best.epoch.scores);
-        if self.best.as_ref().is_none_or(is_better) {
-            self.best = Some(Best {
-                epoch: BestEpoch {
-                    epoch: self.epochs_done,
-                    scores,
-                },
-                params: Params::of(&mut self.network),
-            });
+        if self.is_best(&scores) {
+            let params = Params::of(&mut self.network);
+            self.put_best(scores, params);
+        }
+    }
+
+    /// Takes parameters of now for the best ones.
+    pub(super) fn put_best(&mut self, scores: ValidScores, params: Params) {
+        let epoch = self.epochs_done;
+        let epoch = BestEpoch { epoch, scores };
+        self.best = Some(Best { epoch, params });
+    }
+
+    /// Puts other numbers in the place of the best parameters, and of those of now.
+    pub(super) fn set_best(&mut self, params: &[f32]) {
+        set_flat(&mut self.network, Part::Params, params);
+        if let Some(best) = &mut self.best {
+            best.params = Params::of(&mut self.network);
         }
     }
 

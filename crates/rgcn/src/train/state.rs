@@ -88,6 +88,34 @@ fn tensors<'n>(network: &'n mut Network<'_>) -> Vec<Tensor<'n>> {
     tensors
 }
 
+/// One of the numbers that a parameter has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Params = 0,
+    /// The optimiser's first mean.
+    First = 1,
+    /// Its second mean.
+    Second = 2,
+}
+
+/// A number of each parameter of a network, tensor by tensor.
+pub(crate) fn flat(network: &mut Network<'_>, part: Part) -> Vec<f32> {
+    let tensors = tensors(network).into_iter().skip(part as usize);
+    let values = tensors.step_by(N_OF_PARAMETER);
+    values.flat_map(|tensor| tensor.values.clone()).collect()
+}
+
+/// Takes numbers over from a run like that of [`flat`].
+pub(crate) fn set_flat(network: &mut Network<'_>, part: Part, mut run: &[f32]) {
+    let tensors = tensors(network).into_iter().skip(part as usize);
+    for tensor in tensors.step_by(N_OF_PARAMETER) {
+        let (own, rest) = run.split_at(tensor.values.len());
+        tensor.values.copy_from_slice(own);
+        run = rest;
+    }
+    network.input.largest = largest_magnitude(&network.input.rows);
+}
+
 /// A count of each rank.
 fn counts_of_ranks(count: usize, ranks: &mut RankComm<'_>) -> Result<Vec<usize>, Error> {
     let all = ranks.gather(&[count as u64])?;

@@ -2,6 +2,7 @@
 //! refused.
 
 mod batches;
+mod device;
 mod failures;
 mod partition;
 mod tiles;

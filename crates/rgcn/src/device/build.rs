@@ -1,0 +1,240 @@
+//! The device's copy of a network: its parameters, then the constants of its programs.
+
+use std::sync::Arc;
+
+use shardgraph_autodiff::{ParamId, Params, Shape};
+use shardgraph_device::Device;
+
+use super::operations::{Lists, Matrix};
+use super::{Bias, DeviceLayer, DeviceModel, Labelled, Relations, StepRule};
+use crate::Error;
+use crate::kernels::{Form, PairLists, Terms};
+use crate::layer::coefficients::{Coefficients, WeightScheme};
+use crate::model::input::InputTable;
+use crate::model::loss::Targets;
+use crate::model::network::Network;
+use crate::train::state::{Part, flat};
+
+/// The sets of labels of a run.
+pub(crate) struct LabelSets<'t> {
+    pub(crate) train: &'t Targets,
+    pub(crate) valid: Option<&'t Targets>,
+}
+
+/// The parameters of a layer that are trained.
+struct Trained {
+    rows: Option<ParamId>,
+    bases: Option<ParamId>,
+    bias: Option<ParamId>,
+}
+
+struct Builder<'n, 'a> {
+    device: &'n Device,
+    network: &'n Network<'a>,
+    params: Params,
+}
+
+impl DeviceModel {
+    /// The network of a rank that is alone after `n_steps` steps, on a device that is no host.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn new(
+        device: &Device,
+        network: &mut Network<'_>,
+        labels: &LabelSets<'_>,
+        n_steps: u32,
+    ) -> Result<DeviceModel, Error> {
+        let means = [Part::First, Part::Second].map(|part| flat(network, part));
+        let mut builder = Builder {
+            device,
+            network,
+            params: Params::new(),
+        };
+        // In the order of the tensors of a state.
+        let learnt = (!network.input.is_fixed).then(|| builder.input());
+        let trained: Vec<Trained> = (0..network.layers.len())
+            .map(|layer| builder.trained(layer))
+            .collect();
+        let first = trained.first().into_iter();
+        let relations = first.flat_map(|layer| layer.rows.into_iter().chain(layer.bases));
+        let decayed = learnt.into_iter().chain(relations).collect();
+        builder.params.freeze_rest();
+        let input = learnt.unwrap_or_else(|| builder.input());
+        let layers = builder.layers(trained)?;
+        let train = builder.labelled(labels.train)?;
+        let valid = labels.valid.map(|valid| builder.labelled(valid));
+        let valid = valid.transpose()?;
+        let params = builder.params;
+        let mut rule = StepRule::new(network.config, params.trained_len(), n_steps);
+        if let StepRule::Adam(adam) = &mut rule {
+            for (moment, mean) in adam.moments_mut().into_iter().zip(&means) {
+                moment.copy_from_slice(mean);
+            }
+        }
+        Ok(DeviceModel {
+            device: device.clone(),
+            params,
+            rule,
+            input,
+            layers,
+            decay: network.decay_of(0),
+            decayed,
+            train,
+            valid,
+            best: None,
+        })
+    }
+}
+
+impl Builder<'_, '_> {
+    fn add(&mut self, name: &str, shape: Shape, values: &[f32]) -> ParamId {
+        let mut values = values.iter();
+        self.params
+            .add(name, shape, || values.next().copied().unwrap_or_default())
+    }
+
+    fn ones(&mut self, name: &str, shape: Shape) -> ParamId {
+        self.params.add(name, shape, || 1.0)
+    }
+
+    fn input(&mut self) -> ParamId {
+        let input = &self.network.input;
+        let len = input.row_len();
+        let shape = Shape::new(input.rows.len() / len.max(1), len);
+        self.add("input", shape, &input.rows)
+    }
+
+    fn trained(&mut self, layer: usize) -> Trained {
+        let of_layer = &self.network.layers[layer];
+        let (mut rows, mut bases) = (None, None);
+        if let Some(relations) = &of_layer.coefficients {
+            let Coefficients {
+                shape, n_relations, ..
+            } = *relations;
+            let (n_columns, shared) = match relations.scheme {
+                WeightScheme::Coefficients => (shape.n_terms, None),
+                WeightScheme::Whole => (shape.len(), None),
+                WeightScheme::Shared { n_bases } => (n_bases, Some(n_bases)),
+            };
+            let (own, of_bases) = relations.params.split_at(n_relations * n_columns);
+            let name = format!("layer{layer}.relations");
+            rows = Some(self.add(&name, Shape::new(n_relations, n_columns), own));
+            bases = shared.map(|n_bases| {
+                let shape = Shape::new(n_bases, shape.len());
+                self.add(&format!("layer{layer}.bases"), shape, of_bases)
+            });
+        }
+        let bias = &of_layer.bias;
+        let name = format!("layer{layer}.bias");
+        let bias = (!bias.is_empty()).then(|| self.add(&name, Shape::new(1, bias.len()), bias));
+        Trained { rows, bases, bias }
+    }
+
+    /// The layers with their lists, of which those with the same messages share one copy.
+    fn layers(&mut self, trained: Vec<Trained>) -> Result<Vec<DeviceLayer>, Error> {
+        let network = self.network;
+        let mut layers: Vec<DeviceLayer> = Vec::new();
+        for (idx, Trained { rows, bases, bias }) in trained.into_iter().enumerate() {
+            let plan = &network.plans[idx];
+            let n_targets = network.layout.sets[idx + 1].len();
+            let same = network.plans[..idx]
+                .iter()
+                .position(|other| Arc::ptr_eq(other, plan));
+            let sends = match same {
+                Some(same) => Arc::clone(&layers[same].sends),
+                None => {
+                    let lists = Lists {
+                        starts: plan.send_starts.iter().copied().map(u64::from).collect(),
+                        columns: plan.sends.iter().map(|send| send.target).collect(),
+                        weights: plan.sends.iter().map(|send| send.weight).collect(),
+                        n_columns: n_targets,
+                    };
+                    Arc::new(Matrix::upload(self.device, &lists)?)
+                }
+            };
+            let lists = same.and_then(|same| layers[same].relations.as_ref());
+            let lists = lists.map(|relations| Arc::clone(&relations.lists));
+            let relations = match rows {
+                None => None,
+                Some(rows) => Some(Relations {
+                    lists: match lists {
+                        Some(lists) => lists,
+                        None => {
+                            let n_relations = network.layout.n_relations();
+                            Arc::new(PairLists::upload(self.device, plan, n_relations)?)
+                        }
+                    },
+                    terms: self.terms(idx),
+                    rows,
+                    bases,
+                }),
+            };
+            let bias = bias.map(|row| Bias {
+                row,
+                ones: self.ones(&format!("layer{idx}.ones"), Shape::new(n_targets, 1)),
+            });
+            layers.push(DeviceLayer {
+                sends,
+                relations,
+                bias,
+            });
+        }
+        Ok(layers)
+    }
+
+    /// The rows that a layer's messages are made of.
+    fn terms(&self, layer: usize) -> Terms {
+        let network = self.network;
+        let of_layer = &network.layers[layer];
+        let shape = of_layer
+            .coefficients
+            .as_ref()
+            .map(|relations| relations.shape);
+        let shape = shape.unwrap_or(network.input.shape);
+        match (layer, network.input.table) {
+            (0, InputTable::ByNode) => Terms {
+                form: Form::Bases,
+                n_terms: shape.n_terms,
+                width: shape.width,
+                source_len: network.input.row_len(),
+            },
+            _ => Terms {
+                form: Form::Weights,
+                n_terms: shape.n_terms,
+                width: shape.width,
+                source_len: shape.n_inputs,
+            },
+        }
+    }
+
+    /// The constants of labelled nodes.
+    fn labelled(&mut self, targets: &Targets) -> Result<Labelled, Error> {
+        let n_outputs = self.network.layout.sets[self.network.layers.len()].len();
+        let n_classes = self.network.layers.last().map_or(0, |layer| layer.width);
+        let rows = targets.rows();
+        let n_nodes = rows.len();
+        let lists = Lists {
+            starts: (0..=n_nodes as u64).collect(),
+            columns: rows.iter().map(|labelled| labelled.row as u32).collect(),
+            weights: vec![1.0; n_nodes],
+            n_columns: n_outputs,
+        };
+        let mut weights = vec![0.0; n_nodes * n_classes];
+        let mut classes = weights.clone();
+        for (node, labelled) in rows.iter().enumerate() {
+            let at = node * n_classes + labelled.class as usize;
+            weights[at] = (-labelled.weight / n_nodes as f64) as f32;
+            classes[at] = 1.0;
+        }
+        let shape = Shape::new(n_nodes, n_classes);
+        Ok(Labelled {
+            n_nodes,
+            selection: Arc::new(Matrix::upload(self.device, &lists)?),
+            weights: self.add("weights", shape, &weights),
+            classes: self.add("classes", shape, &classes),
+            row: self.ones("row", Shape::new(1, n_nodes)),
+            column: self.ones("column", Shape::new(n_classes, 1)),
+        })
+    }
+}

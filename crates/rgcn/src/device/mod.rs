@@ -1,0 +1,319 @@
+//! Training on a device: the network of one rank in the device's memory, on top of autodiff.
+//!
+//! Parameters, the optimiser's means, the graph and the labels stay there. An epoch brings back its
+//! loss and the number of right classes; the host's [`Network`] gets the parameters where a
+//! checkpoint or the end of the run asks for them.
+
+mod build;
+mod operations;
+
+use std::sync::Arc;
+
+use shardgraph_autodiff::{Adam, Ctx, Eager, Gradient, ParamId, Params, Sgd, Var};
+use shardgraph_collectives::Comm;
+use shardgraph_device::{Device, Timer};
+
+use crate::Error;
+use crate::config::{Config, Optimiser};
+use crate::error::diverged;
+use crate::kernels::{PairLists, Terms};
+use crate::layer::optimiser::corrected_epsilon;
+use crate::model::network::Network;
+use crate::train::state::{Part, set_flat};
+use crate::train::{Execution, RunOptions, ValidScores};
+pub(crate) use build::LabelSets;
+use operations::{Matrix, MessageResult, Messages, Product};
+
+/// Refuses what is trained on the host alone.
+pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> {
+    if options.device.is_host() {
+        return Ok(());
+    }
+    let of_host = [
+        (options.n_ranks > 1, "several ranks"),
+        (config.batch > 0, "batches"),
+        (config.blocks > 1, "block-diagonal weights"),
+        (config.dropout > 0.0, "dropout"),
+        (config.optimiser == Optimiser::Adagrad, "adagrad"),
+        (options.budget_per_device.is_some(), "a memory limit"),
+        (
+            options.execution != Execution::Grouped,
+            "the paper's execution",
+        ),
+    ];
+    match of_host.iter().find(|(is_wanted, _)| *is_wanted) {
+        None => Ok(()),
+        Some((_, what)) => {
+            let device = options.device.kind();
+            let message = format!(
+                "a run on device `{device}` has no {what}: leave it out, or take --device host"
+            );
+            Err(Error::new(Error::Config, message))
+        }
+    }
+}
+
+/// A network on a device, with the labels that it learns from and is validated on.
+pub(crate) struct DeviceModel {
+    device: Device,
+    params: Params,
+    rule: StepRule,
+    /// The rows of the input.
+    input: ParamId,
+    layers: Vec<DeviceLayer>,
+    /// The weight decay of `decayed`.
+    decay: f32,
+    /// The learnt rows of the input, and the parameters of the first layer's relations.
+    decayed: Vec<ParamId>,
+    train: Labelled,
+    valid: Option<Labelled>,
+    /// The parameters of the best epoch of this call.
+    best: Option<Params>,
+}
+
+/// A layer's messages and the parameters that it reads.
+struct DeviceLayer {
+    /// Pairs by targets: the weights with which a message is added.
+    sends: Arc<Matrix>,
+    /// None for one-hot input without bases, whose rows are the messages.
+    relations: Option<Relations>,
+    bias: Option<Bias>,
+}
+
+/// The parameters of a layer's relations.
+struct Relations {
+    lists: Arc<PairLists>,
+    terms: Terms,
+    /// A row for each relation; with shared bases its coefficients.
+    rows: ParamId,
+    /// The bases that relations share.
+    bases: Option<ParamId>,
+}
+
+/// A bias, and the column of ones that repeats it.
+struct Bias {
+    row: ParamId,
+    ones: ParamId,
+}
+
+/// Labelled nodes, with the constants that make sums over them of logits.
+struct Labelled {
+    n_nodes: usize,
+    /// Labelled nodes by outputs: ones.
+    selection: Arc<Matrix>,
+    /// At each node's class its negative weight over the number of nodes.
+    weights: ParamId,
+    /// At each node's class 1.
+    classes: ParamId,
+    /// A row of ones, one a node.
+    row: ParamId,
+    /// A column of ones, one a class.
+    column: ParamId,
+}
+
+/// An optimiser with its means on the device.
+enum StepRule {
+    Adam(Adam),
+    Sgd(Sgd),
+}
+
+/// Loss and right classes of labelled nodes, as values of a program.
+#[derive(Clone, Copy)]
+struct ScoreVars {
+    loss: Var,
+    n_right: Var,
+}
+
+/// A step of training.
+pub(crate) struct Step {
+    /// Of the training nodes before the step.
+    pub(crate) scores: ValidScores,
+    /// Milliseconds until they were there.
+    pub(crate) forward_ms: f64,
+}
+
+impl DeviceModel {
+    /// Takes step `step`, counted from 1.
+    ///
+    /// # Errors
+    /// The device's.
+    /// # Determinism
+    /// The same bits each time on one kind of device; the host's to rounding.
+    /// # Complexity
+    /// Eight bytes come back from the device, and some constants of a few bytes go there.
+    pub(crate) fn step(&mut self, step: u32) -> Result<Step, Error> {
+        let timer = Timer::wall();
+        let mut comm = Comm::solo();
+        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let logits = self.logits(&mut ctx)?;
+        let vars = self.train.score(&mut ctx, logits)?;
+        let scores = self.train.read(&ctx, vars)?;
+        if !scores.loss.is_finite() {
+            return Err(diverged());
+        }
+        let forward_ms = timer.elapsed_s() * 1e3;
+        let gradient = ctx.resident_gradient(vars.loss)?;
+        // Buffers that a program shares are copied where they are written.
+        drop(ctx);
+        let Gradient::Device(mut gradient) = gradient else {
+            let kind = self.device.kind();
+            return Err(shardgraph_device::Error::unsupported("rgcn", kind).into());
+        };
+        for &id in self.decayed.iter().filter(|_| self.decay > 0.0) {
+            gradient.add_decay(&self.device, &self.params, id, self.decay)?;
+        }
+        match &mut self.rule {
+            StepRule::Adam(adam) => {
+                adam.epsilon = corrected_epsilon(step);
+                adam.step_on_device(&self.device, &mut self.params, &gradient)?;
+            }
+            StepRule::Sgd(sgd) => {
+                sgd.step_on_device(&self.device, &mut self.params, &gradient)?;
+            }
+        }
+        self.device.synchronize()?;
+        Ok(Step { scores, forward_ms })
+    }
+
+    /// The scores of the nodes to validate on; none without these.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn validate(&self) -> Result<Option<ValidScores>, Error> {
+        let Some(valid) = &self.valid else {
+            return Ok(None);
+        };
+        let mut comm = Comm::solo();
+        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let logits = self.logits(&mut ctx)?;
+        let vars = valid.score(&mut ctx, logits)?;
+        valid.read(&ctx, vars).map(Some)
+    }
+
+    /// Keeps the parameters of now as the best ones.
+    pub(crate) fn keep_best(&mut self) {
+        // A step copies what two share, on the device.
+        self.best = Some(self.params.clone());
+    }
+
+    /// The parameters of [`DeviceModel::keep_best`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn best(&self) -> Result<Option<&[f32]>, Error> {
+        let Some(best) = &self.best else {
+            return Ok(None);
+        };
+        best.sync()?;
+        Ok(Some(best.trained()))
+    }
+
+    /// Copies parameters and means to the host's network.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn store(&self, network: &mut Network<'_>) -> Result<(), Error> {
+        self.params.sync()?;
+        set_flat(network, Part::Params, self.params.trained());
+        if let StepRule::Adam(adam) = &self.rule {
+            adam.sync()?;
+            let [first, second] = adam.moments();
+            set_flat(network, Part::First, first);
+            set_flat(network, Part::Second, second);
+        }
+        Ok(())
+    }
+
+    /// The logits of all outputs.
+    fn logits(&self, ctx: &mut Eager<'_>) -> Result<Var, Error> {
+        let mut x = ctx.param(self.input)?;
+        for (idx, layer) in self.layers.iter().enumerate() {
+            if let Some(relations) = &layer.relations {
+                x = relations.messages(ctx, x)?;
+            }
+            let sums = Product {
+                matrix: Arc::clone(&layer.sends),
+                is_transposed: true,
+            };
+            x = ctx.apply(Arc::new(sums), &[x])?;
+            if let Some(Bias { row, ones }) = layer.bias {
+                let (ones, row) = (ctx.param(ones)?, ctx.param(row)?);
+                let rows = ctx.matmul(ones, row)?;
+                x = ctx.add(x, rows)?;
+            }
+            if idx + 1 < self.layers.len() {
+                x = ctx.relu(x)?;
+            }
+        }
+        Ok(x)
+    }
+}
+
+impl Relations {
+    /// The message of each pair, of the sources' rows `x`.
+    fn messages(&self, ctx: &mut Eager<'_>, x: Var) -> Result<Var, Error> {
+        let mut table = ctx.param(self.rows)?;
+        if let Some(bases) = self.bases {
+            let bases = ctx.param(bases)?;
+            table = ctx.matmul(table, bases)?;
+        }
+        let messages = Messages {
+            lists: Arc::clone(&self.lists),
+            terms: self.terms,
+            result: MessageResult::Messages,
+        };
+        Ok(ctx.apply(Arc::new(messages), &[x, table])?)
+    }
+}
+
+impl Labelled {
+    /// The loss and the right classes by the logits of all outputs.
+    fn score(&self, ctx: &mut Eager<'_>, logits: Var) -> Result<ScoreVars, Error> {
+        let selection = Product {
+            matrix: Arc::clone(&self.selection),
+            is_transposed: false,
+        };
+        let logits = ctx.apply(Arc::new(selection), &[logits])?;
+        let logarithms = ctx.log_softmax(logits)?;
+        let likeliest = ctx.argmax_rows(logits)?;
+        Ok(ScoreVars {
+            loss: self.sum(ctx, logarithms, self.weights)?,
+            n_right: self.sum(ctx, likeliest, self.classes)?,
+        })
+    }
+
+    /// The sum of all values, each times its factor.
+    fn sum(&self, ctx: &mut Eager<'_>, values: Var, factors: ParamId) -> Result<Var, Error> {
+        let factors = ctx.param(factors)?;
+        let products = ctx.mul(values, factors)?;
+        let (row, column) = (ctx.param(self.row)?, ctx.param(self.column)?);
+        let by_class = ctx.matmul(row, products)?;
+        Ok(ctx.matmul(by_class, column)?)
+    }
+
+    /// Copies the scores to the host.
+    fn read(&self, ctx: &Eager<'_>, vars: ScoreVars) -> Result<ValidScores, Error> {
+        let number =
+            |var: Var| Ok::<f64, Error>(ctx.values(var)?.iter().copied().map(f64::from).sum());
+        Ok(ValidScores {
+            accuracy: number(vars.n_right)? / self.n_nodes.max(1) as f64,
+            loss: number(vars.loss)?,
+        })
+    }
+}
+
+impl StepRule {
+    /// The rule of the settings after `n_steps` steps; its means are still to be set.
+    fn new(config: &Config, n_params: usize, n_steps: u32) -> StepRule {
+        match config.optimiser {
+            Optimiser::Adam => {
+                let mut adam = Adam::new(config.rate, n_params);
+                adam.n_steps = n_steps.into();
+                StepRule::Adam(adam)
+            }
+            Optimiser::Sgd | Optimiser::Adagrad => StepRule::Sgd(Sgd {
+                learning_rate: config.rate,
+            }),
+        }
+    }
+}
