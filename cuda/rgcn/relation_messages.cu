@@ -30,8 +30,8 @@ __device__ __forceinline__ float term(const float *row, unsigned k, unsigned o, 
 template <bool BASES>
 __device__ __forceinline__ void messages(const float *__restrict__ x, const float *__restrict__ table,
                                          const unsigned *__restrict__ source, const unsigned *__restrict__ relation,
-                                         float *__restrict__ out, unsigned n_pairs, unsigned x_stride,
-                                         unsigned n_terms, unsigned width) {
+                                         float *__restrict__ out, unsigned n_pairs, unsigned x_stride, unsigned n_terms,
+                                         unsigned width) {
     const Element at = element_of(thread_of_grid(), width);
     if (at.row >= n_pairs) {
         return;
@@ -49,11 +49,10 @@ __device__ __forceinline__ void messages(const float *__restrict__ x, const floa
 
 // Padding of a row of x has no gradient.
 template <bool BASES>
-__device__ __forceinline__ void source_gradient(const float *__restrict__ table, const float *__restrict__ dy,
-                                                const unsigned *__restrict__ starts,
-                                                const unsigned *__restrict__ relation, float *__restrict__ dx,
-                                                unsigned n_sources, unsigned x_stride, unsigned n_terms,
-                                                unsigned width) {
+__device__ __forceinline__ void
+source_gradient(const float *__restrict__ table, const float *__restrict__ dy, const unsigned *__restrict__ starts,
+                const unsigned *__restrict__ relation, float *__restrict__ dx, unsigned n_sources, unsigned x_stride,
+                unsigned n_terms, unsigned width) {
     const Element at = element_of(thread_of_grid(), x_stride);
     if (at.row >= n_sources) {
         return;
@@ -100,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     relation_messages_bases_source_bwd(const float *__restrict__ table, const float *__restrict__ dy,
                                        const unsigned *__restrict__ starts, const unsigned *__restrict__ relation,
-                                       float *__restrict__ dx, unsigned n_sources, unsigned x_stride,
-                                       unsigned n_terms, unsigned width) {
+                                       float *__restrict__ dx, unsigned n_sources, unsigned x_stride, unsigned n_terms,
+                                       unsigned width) {
     source_gradient<true>(table, dy, starts, relation, dx, n_sources, x_stride, n_terms, width);
 }
 
@@ -117,8 +116,8 @@ extern "C" __global__ void __launch_bounds__(256)
 // thread for an element of out.
 extern "C" __global__ void __launch_bounds__(256)
     relation_messages_bases_relation_bwd(const float *__restrict__ x, const float *__restrict__ dy,
-                                         const unsigned *__restrict__ source, float *__restrict__ out,
-                                         unsigned n_pairs, unsigned x_stride, unsigned n_terms, unsigned width) {
+                                         const unsigned *__restrict__ source, float *__restrict__ out, unsigned n_pairs,
+                                         unsigned x_stride, unsigned n_terms, unsigned width) {
     const Element at = element_of(thread_of_grid(), n_terms);
     if (at.row >= n_pairs) {
         return;
@@ -132,8 +131,8 @@ extern "C" __global__ void __launch_bounds__(256)
     out[at.row * n_terms + at.column] = sum;
 }
 
-// Each chunk's part of the gradient of the weights, [n_chunks, n_terms * width]; the caller adds them by relation. Grid:
-// n_chunks blocks in x, one for 256 weights in y.
+// Each chunk's part of the gradient of the weights, [n_chunks, n_terms * width]; the caller adds them by relation.
+// Grid: n_chunks blocks in x, one for 256 weights in y.
 extern "C" __global__ void __launch_bounds__(256)
     relation_messages_weights_relation_bwd(const float *__restrict__ x, const float *__restrict__ dy,
                                            const unsigned *__restrict__ source,

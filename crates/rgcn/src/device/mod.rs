@@ -113,7 +113,7 @@ struct Labelled {
 
 /// An optimiser with its means on the device.
 enum StepRule {
-    Adam(Adam),
+    Adam(Box<Adam>),
     Sgd(Sgd),
 }
 
@@ -309,7 +309,7 @@ impl StepRule {
             Optimiser::Adam => {
                 let mut adam = Adam::new(config.rate, n_params);
                 adam.n_steps = n_steps.into();
-                StepRule::Adam(adam)
+                StepRule::Adam(Box::new(adam))
             }
             Optimiser::Sgd | Optimiser::Adagrad => StepRule::Sgd(Sgd {
                 learning_rate: config.rate,
