@@ -54,6 +54,7 @@ mod op;
 mod operation;
 pub mod operations;
 mod optimiser;
+mod optimiser_slots;
 mod params;
 mod plan;
 mod program;

@@ -1,11 +1,10 @@
 //! Optimisers over the trained part of the flat parameter arena.
 
-use shardgraph_device::Device;
+use shardgraph_device::{Buffer, Device};
 use shardgraph_ops as ops;
 
 use crate::gradient_parts::for_each_trained;
-use crate::mirror::Mirror;
-use crate::params::unshared;
+use crate::optimiser_slots::OptimiserSlots;
 use crate::{DeviceGradient, Error, Params};
 
 /// Adam with its moments and step count.
@@ -38,7 +37,7 @@ pub struct Adam {
     /// Steps taken so far.
     pub n_steps: u64,
     /// First and second moments, each as long as the trained parameters.
-    moments: [Mirror; 2],
+    moments: OptimiserSlots,
 }
 
 impl Adam {
@@ -50,7 +49,7 @@ impl Adam {
             beta2: 0.999,
             epsilon: 1e-8,
             n_steps: 0,
-            moments: [(); 2].map(|()| Mirror::new(vec![0.0; n_params])),
+            moments: OptimiserSlots::new(n_params, [0.0; 2]),
         }
     }
 
@@ -59,7 +58,7 @@ impl Adam {
     /// # Panics
     /// As [`Params::flat`], for [`Adam::sync`].
     pub fn moments(&self) -> [&[f32]; 2] {
-        self.moments.each_ref().map(Mirror::host)
+        self.moments.host()
     }
 
     /// The moments for writing.
@@ -67,9 +66,7 @@ impl Adam {
     /// # Panics
     /// As [`Adam::moments`].
     pub fn moments_mut(&mut self) -> [&mut [f32]; 2] {
-        self.moments
-            .each_mut()
-            .map(|moment| moment.host_mut().as_mut_slice())
+        self.moments.host_mut()
     }
 
     /// Copies the moments to the host, where a device has newer ones.
@@ -77,7 +74,7 @@ impl Adam {
     /// # Errors
     /// The device's.
     pub fn sync(&self) -> Result<(), Error> {
-        self.moments.iter().try_for_each(Mirror::sync)
+        self.moments.sync()
     }
 
     fn constants(&self) -> ops::Adam {
@@ -122,14 +119,11 @@ impl Adam {
         gradient: &DeviceGradient,
     ) -> Result<(), Error> {
         let constants = self.constants();
-        let [first, second] = &mut self.moments;
-        let offsets = params.trained_offsets();
-        let first = first.buffers_mut(device, offsets)?;
-        let second = second.buffers_mut(device, offsets)?;
-        for_each_trained(device, params, gradient, |i, values, grad| {
-            let (first, second) = (unshared(&mut first[i]), unshared(&mut second[i]));
-            Ok(ops::adam(device, constants, values, grad, first, second)?)
-        })?;
+        let step = |values: &mut Buffer, grad: &Buffer, [first, second]: [&mut Buffer; 2]| {
+            ops::adam(device, constants, values, grad, first, second)
+        };
+        self.moments
+            .step_on_device(device, params, gradient, step)?;
         self.n_steps += 1;
         Ok(())
     }

@@ -1,11 +1,9 @@
 //! Gradient descent by running root mean squares, with momentum.
 
-use shardgraph_device::Device;
+use shardgraph_device::{Buffer, Device};
 use shardgraph_ops as ops;
 
-use crate::gradient_parts::for_each_trained;
-use crate::mirror::Mirror;
-use crate::params::unshared;
+use crate::optimiser_slots::OptimiserSlots;
 use crate::{DeviceGradient, Error, Params};
 
 /// RMSProp: each gradient divided by the root of its running mean square, with momentum over the steps.
@@ -36,7 +34,7 @@ pub struct RmsProp {
     /// Added to the mean square.
     pub epsilon: f32,
     /// Running mean squares and the last step, each as long as the trained parameters.
-    slots: [Mirror; 2],
+    slots: OptimiserSlots,
 }
 
 impl RmsProp {
@@ -47,7 +45,7 @@ impl RmsProp {
             decay: 0.99,
             momentum: 0.0,
             epsilon: 0.1,
-            slots: [1.0, 0.0].map(|value| Mirror::new(vec![value; n_params])),
+            slots: OptimiserSlots::new(n_params, [1.0, 0.0]),
         }
     }
 
@@ -56,7 +54,7 @@ impl RmsProp {
     /// # Panics
     /// As [`Params::flat`], for [`RmsProp::sync`].
     pub fn slots(&self) -> [&[f32]; 2] {
-        self.slots.each_ref().map(Mirror::host)
+        self.slots.host()
     }
 
     /// The same for writing.
@@ -64,9 +62,7 @@ impl RmsProp {
     /// # Panics
     /// As [`RmsProp::slots`].
     pub fn slots_mut(&mut self) -> [&mut [f32]; 2] {
-        self.slots
-            .each_mut()
-            .map(|slot| slot.host_mut().as_mut_slice())
+        self.slots.host_mut()
     }
 
     /// Copies both to the host, where a device has newer ones.
@@ -74,7 +70,7 @@ impl RmsProp {
     /// # Errors
     /// The device's.
     pub fn sync(&self) -> Result<(), Error> {
-        self.slots.iter().try_for_each(Mirror::sync)
+        self.slots.sync()
     }
 
     /// One step of the trained parameters against the gradient.
@@ -121,16 +117,10 @@ impl RmsProp {
         gradient: &DeviceGradient,
     ) -> Result<(), Error> {
         let constants = self.constants();
-        let [mean_square, velocity] = &mut self.slots;
-        let offsets = params.trained_offsets();
-        let squares = mean_square.buffers_mut(device, offsets)?;
-        let velocities = velocity.buffers_mut(device, offsets)?;
-        for_each_trained(device, params, gradient, |i, values, grad| {
-            let (square, velocity) = (unshared(&mut squares[i]), unshared(&mut velocities[i]));
-            Ok(ops::rms_prop(
-                device, constants, values, grad, square, velocity,
-            )?)
-        })
+        let step = |values: &mut Buffer, grad: &Buffer, [square, velocity]: [&mut Buffer; 2]| {
+            ops::rms_prop(device, constants, values, grad, square, velocity)
+        };
+        self.slots.step_on_device(device, params, gradient, step)
     }
 
     fn constants(&self) -> ops::RmsProp {

@@ -133,28 +133,16 @@ fn first_format(
     Ok(None)
 }
 
-fn read_ntriples(triples: &mut Triples, mut lines: Lines<'_>) -> Result<(), Error> {
-    while let Some(line) = lines.next()? {
-        let at = |column| Place {
-            file: line.file,
-            line: line.number,
-            column,
-        };
-        let text = match line.text() {
-            Ok(text) => text,
-            Err(column) => {
-                triples.bad_line(at(column), "expected UTF-8, found other bytes")?;
-                continue;
-            }
-        };
-        match ntriples::triple(text) {
-            Ok(None) => {}
-            Ok(Some(triple)) => {
-                let names = [&*triple.subject, &*triple.predicate, &*triple.object];
-                triples.rdf(names, triple.object_is_literal, at(0))?;
-            }
-            Err(bad) => triples.bad_line(at(bad.column), &bad.reason)?,
+fn read_ntriples(triples: &mut Triples, lines: Lines<'_>) -> Result<(), Error> {
+    triples.read_text(lines, |triples, text, place| match ntriples::triple(text) {
+        Ok(None) => Ok(()),
+        Ok(Some(triple)) => {
+            let names = [&*triple.subject, &*triple.predicate, &*triple.object];
+            triples.rdf(names, triple.object_is_literal, place)
         }
-    }
-    Ok(())
+        Err(bad) => {
+            let column = bad.column;
+            triples.bad_line(Place { column, ..place }, &bad.reason)
+        }
+    })
 }

@@ -6,32 +6,16 @@ use super::lines::Lines;
 use super::triples::{Place, Triples};
 use crate::Error;
 
-pub(crate) fn read(
-    triples: &mut Triples,
-    mut lines: Lines<'_>,
-    separator: char,
-) -> Result<(), Error> {
+pub(crate) fn read(triples: &mut Triples, lines: Lines<'_>, separator: char) -> Result<(), Error> {
     let mut columns = None;
-    while let Some(line) = lines.next_filled()? {
-        let at = |column| Place {
-            file: line.file,
-            line: line.number,
-            column,
-        };
-        let text = match line.text() {
-            Ok(text) => text,
-            Err(column) => {
-                triples.bad_line(at(column), "expected UTF-8, found other bytes")?;
-                continue;
-            }
-        };
+    triples.read_text(lines, |triples, text, place| {
         let columns = match &columns {
             Some(columns) => columns,
             None => match Columns::of_header(text, separator) {
                 Some(header) => {
                     triples.report.add_header(header.left_out(text));
                     columns = Some(header);
-                    continue;
+                    return Ok(());
                 }
                 None => columns.insert(Columns::without_header(separator)),
             },
@@ -39,10 +23,9 @@ pub(crate) fn read(
         match columns.names(text) {
             Ok(names) => {
                 triples.report.triples += 1;
-                triples.named(names.each_ref().map(|name| &**name), false, at(0))?;
+                triples.named(names.each_ref().map(|name| &**name), false, place)
             }
-            Err(reason) => triples.bad_line(at(1), &reason)?,
+            Err(reason) => triples.bad_line(Place { column: 1, ..place }, &reason),
         }
-    }
-    Ok(())
+    })
 }

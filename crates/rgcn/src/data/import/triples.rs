@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_graph::{Interner, Labels as Names};
 
+use super::lines::Lines;
 use super::options::{ImportOptions, Literals};
 use super::report::{BadLine, ImportReport};
 use crate::Error;
@@ -193,6 +194,29 @@ impl Triples {
             _ => format!("{reason} (the bad line after {max} others, which is the limit)"),
         };
         Err(place.refuse(&reason))
+    }
+
+    /// Reads the lines that are not blank; one that is no text is a bad line.
+    pub(super) fn read_text(
+        &mut self,
+        mut lines: Lines<'_>,
+        mut read: impl FnMut(&mut Triples, &str, Place<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        while let Some(line) = lines.next_filled()? {
+            let place = Place {
+                file: line.file,
+                line: line.number,
+                column: 0,
+            };
+            match line.text() {
+                Ok(text) => read(self, text, place)?,
+                Err(column) => {
+                    let place = Place { column, ..place };
+                    self.bad_line(place, "expected UTF-8, found other bytes")?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Of equal triples in one file, all but the first go.
