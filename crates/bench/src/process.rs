@@ -234,16 +234,9 @@ pub(crate) fn answers(run: &mut Command, script: &str) -> Result<String, Failure
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use shardgraph_records::process::shell;
 
-    fn shell(script: &str) -> Command {
-        let mut shell = command("sh");
-        shell
-            .args(["-c", script])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        shell
-    }
+    use super::*;
 
     #[test]
     fn a_program_that_takes_too_long_is_killed() {

@@ -86,7 +86,7 @@ pub fn block_outer(
             );
             Ok(())
         }
-        false => launch_outer(device, shape, bounds, (x, y), out),
+        false => launch_outer(device, shape, bounds, x, y, out),
     }
 }
 
@@ -110,7 +110,8 @@ fn launch_outer(
     device: &Device,
     shape: MatMul,
     bounds: &[usize],
-    (x, y): (&Buffer, &Buffer),
+    x: &Buffer,
+    y: &Buffer,
     out: &mut Buffer,
 ) -> Result<(), Error> {
     if out.is_empty() {
@@ -122,11 +123,11 @@ fn launch_outer(
     let bounds: Vec<u64> = bounds.iter().map(|&row| row as u64).collect();
     let bounds = device.upload(&bounds)?;
     if n_parts == 1 {
-        return outer_parts(device, shape, &bounds, 1, (x, y), out);
+        return outer_parts(device, shape, &bounds, 1, x, y, out);
     }
     let n = out.len();
     let mut partials = device.allocate(n_parts * n)?;
-    outer_parts(device, shape, &bounds, n_parts, (x, y), &mut partials)?;
+    outer_parts(device, shape, &bounds, n_parts, x, y, &mut partials)?;
     let args = [
         Arg::read(&bounds),
         Arg::read(&partials),
@@ -147,7 +148,8 @@ fn outer_parts(
     shape: MatMul,
     bounds: &Buffer<u64>,
     n_parts: usize,
-    (x, y): (&Buffer, &Buffer),
+    x: &Buffer,
+    y: &Buffer,
     out: &mut Buffer,
 ) -> Result<(), Error> {
     let n_blocks = bounds.len() - 1;

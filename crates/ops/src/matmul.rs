@@ -133,11 +133,11 @@ pub(crate) fn tiled(
         _ => 1,
     };
     if n_splits == 1 {
-        return parts(device, shape, shape.inner, (a, b), out);
+        return parts(device, shape, shape.inner, a, b, out);
     }
     let n = out.len();
     let mut partials = device.allocate(checks::elements(&[n_splits, n]))?;
-    parts(device, shape, SPLIT, (a, b), &mut partials)?;
+    parts(device, shape, SPLIT, a, b, &mut partials)?;
     let args = [
         Arg::read(&partials),
         Arg::write(out),
@@ -153,7 +153,8 @@ fn parts(
     device: &Device,
     shape: MatMul,
     split: usize,
-    (a, b): (&Buffer, &Buffer),
+    a: &Buffer,
+    b: &Buffer,
     out: &mut Buffer,
 ) -> Result<(), Error> {
     let (height, width) = tile(shape.cols);

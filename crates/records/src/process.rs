@@ -40,6 +40,16 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// A script of `sh` in the workspace root, with both of its streams piped.
+pub fn shell(script: &str) -> Command {
+    let mut shell = command("sh");
+    shell
+        .args(["-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    shell
+}
+
 /// Runs to the end.
 ///
 /// # Errors
@@ -107,15 +117,6 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut shell = command("sh");
-        shell
-            .args(["-c", script])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        shell
-    }
 
     #[test]
     fn a_failing_command_is_an_error_that_shows_it() {

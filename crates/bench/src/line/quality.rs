@@ -51,7 +51,7 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
         let mut scores = Vec::new();
         for variant in &request.variants {
             for &epochs in &request.epochs {
-                scores = of_variant(&graph, (variant, None), epochs, request.runs)?;
+                scores = of_variant(&graph, variant, None, epochs, request.runs)?;
                 let method = format!("ours, {variant}, {epochs} epochs");
                 let mut row = row(shown(name), &method, &scores, |score| score.embedding);
                 row["seconds"] = seconds(&scores);
@@ -74,8 +74,14 @@ pub(super) fn in_flight(request: &InFlight, out: &mut Report) -> Result<(), Fail
         };
         for variant in &request.variants {
             for &n in &request.edges_in_flight {
-                let how = (variant.as_str(), (n > 0).then_some(n));
-                let scores = of_variant(&graph, how, request.epochs, request.runs)?;
+                let edges_in_flight = (n > 0).then_some(n);
+                let scores = of_variant(
+                    &graph,
+                    variant,
+                    edges_in_flight,
+                    request.epochs,
+                    request.runs,
+                )?;
                 let method = format!("ours, {variant}");
                 let mut row = row(shown(name), &method, &scores, |score| score.embedding);
                 row["edges_in_flight"] = json!(n);
@@ -90,7 +96,8 @@ pub(super) fn in_flight(request: &InFlight, out: &mut Report) -> Result<(), Fail
 
 fn of_variant(
     graph: &Graph,
-    (name, edges_in_flight): (&str, Option<u32>),
+    name: &str,
+    edges_in_flight: Option<u32>,
     epochs: u32,
     runs: u32,
 ) -> Result<Vec<RunScore>, Failure> {
@@ -137,7 +144,7 @@ pub(super) fn time_to_auc(goal: &Goal, out: &mut Report) -> Result<(), Failure> 
     };
     for variant in &goal.variants {
         for &epochs in &goal.epochs {
-            let scores = of_variant(&graph, (variant, None), epochs, goal.runs)?;
+            let scores = of_variant(&graph, variant, None, epochs, goal.runs)?;
             let is_reached = scores.iter().all(|score| {
                 let Auc {
                     uniform,

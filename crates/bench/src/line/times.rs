@@ -38,8 +38,7 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
                         epochs: request.epochs,
                         ..own.clone()
                     };
-                    let labels = (shown(name), variant_name.as_str());
-                    let row = row(labels, &store, &config, request.runs)?;
+                    let row = row(shown(name), variant_name, &store, &config, request.runs)?;
                     out.row(row);
                 }
             }
@@ -64,7 +63,8 @@ fn store(graph: &Graph, parts: Option<u32>) -> Result<Store, Failure> {
 }
 
 fn row(
-    (graph, variant): (&str, &str),
+    graph: &str,
+    variant: &str,
     store: &Store,
     config: &Config,
     runs: usize,

@@ -252,7 +252,8 @@ impl Network {
     fn logits(
         &self,
         ctx: &mut dyn Ctx,
-        (batch, masks): &(EdgeBatch, Vec<f32>),
+        batch: &EdgeBatch,
+        masks: &[f32],
         n_states: usize,
     ) -> Result<Var, NetworkError> {
         let (nodes, edges) = (batch.nodes(ctx)?, batch.edges(ctx)?);
@@ -287,7 +288,8 @@ impl Network {
         let read = self.read(of, states)?;
         let mut comm = Comm::solo();
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
-        let logits = self.logits(&mut ctx, &read, states.len())?;
+        let (batch, masks) = &read;
+        let logits = self.logits(&mut ctx, batch, masks, states.len())?;
         let logits = ctx.values(logits)?;
         let Some(stream) = stream else {
             let n_pairs = logits.len() / states.len();
@@ -307,7 +309,9 @@ impl Network {
         &mut self,
         optimiser: &mut Optimiser,
         of: &Instance<'_>,
-        (states, picks, weights): (&[State], &[usize], &[f32]),
+        states: &[State],
+        picks: &[usize],
+        weights: &[f32],
     ) -> Result<(), Failure> {
         let read = self.read(of, states)?;
         let n_pairs = of.n_ops() * N_DEVICES;
@@ -318,7 +322,8 @@ impl Network {
         let policy = policy(of)?;
         let mut params = std::mem::take(&mut self.params);
         let loss = |ctx: &mut dyn Ctx| {
-            let logits = self.logits(ctx, &read, states.len())?;
+            let (batch, masks) = &read;
+            let logits = self.logits(ctx, batch, masks, states.len())?;
             let log_probabilities = policy.log_probabilities(ctx, logits)?;
             let matrix = ctx.input(Shape::new(states.len(), n_pairs), &matrix)?;
             let taken = policy.of_actions(ctx, log_probabilities, matrix)?;
@@ -364,7 +369,8 @@ struct Played {
 fn play(
     network: &Network,
     of: &Instance<'_>,
-    (n, n_moves): (usize, usize),
+    n: usize,
+    n_moves: usize,
     mut stream: Option<&mut KeyedRng>,
 ) -> Result<Played, Failure> {
     let n_ops = of.n_ops();
@@ -398,18 +404,18 @@ fn play(
 fn reinforce(
     network: &mut Network,
     optimiser: &mut Optimiser,
-    (of, step): (&Instance<'_>, u64),
+    of: &Instance<'_>,
+    step: u64,
 ) -> Result<f64, Failure> {
     let mut stream = KeyedRng::new(1, "direct prediction", step);
-    let shape = (N_SAMPLES, of.n_ops());
-    let played = play(network, of, shape, Some(&mut stream))?;
+    let played = play(network, of, N_SAMPLES, of.n_ops(), Some(&mut stream))?;
     let rewards: Vec<f64> = played.best.iter().map(|best| -best / of.runtime).collect();
     let mean = rewards.iter().sum::<f64>() / N_SAMPLES as f64;
     let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
     let size = (squares / N_SAMPLES as f64).sqrt().max(1e-6);
     let advantage = |at: usize| ((rewards[at % N_SAMPLES] - mean) / size) as f32;
     let weights: Vec<f32> = (0..played.picks.len()).map(advantage).collect();
-    network.learn(optimiser, of, (&played.states, &played.picks, &weights))?;
+    network.learn(optimiser, of, &played.states, &played.picks, &weights)?;
     Ok(mean)
 }
 
@@ -438,10 +444,10 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
             Kind::Supervised => {
                 let (states, picks) = prefixes(of);
                 let weights = vec![1.0; picks.len()];
-                network.learn(&mut optimiser, of, (&states, &picks, &weights))?;
+                network.learn(&mut optimiser, of, &states, &picks, &weights)?;
                 None
             }
-            Kind::Reinforced => Some(reinforce(&mut network, &mut optimiser, (of, step))?),
+            Kind::Reinforced => Some(reinforce(&mut network, &mut optimiser, of, step)?),
         };
         if (step + 1).is_multiple_of(50) {
             out.progress(&format!(
@@ -490,7 +496,7 @@ fn test(
             Kind::Supervised => 0,
             Kind::Reinforced => of.n_ops(),
         };
-        let played = play(network, of, (1, n_moves), None)?;
+        let played = play(network, of, 1, n_moves, None)?;
         n_passes += played.n_passes;
         improvements.push(100.0 * (1.0 - played.best[0] / of.runtime));
     }

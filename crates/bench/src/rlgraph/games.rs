@@ -31,7 +31,7 @@ pub(super) struct Request {
 
 /// A run by its settings and its seed.
 #[derive(Clone, Copy)]
-struct Run<'a> {
+struct SeededAgent<'a> {
     agent: &'a str,
     seed: u64,
 }
@@ -46,10 +46,10 @@ struct Played {
 }
 
 pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
-    let runs: Vec<Run<'_>> = request
+    let runs: Vec<SeededAgent<'_>> = request
         .agents
         .iter()
-        .flat_map(|agent| (1..=request.seeds).map(move |seed| Run { agent, seed }))
+        .flat_map(|agent| (1..=request.seeds).map(move |seed| SeededAgent { agent, seed }))
         .collect();
     let played = play_all(request, &runs)?;
     for (run, played) in runs.iter().zip(&played) {
@@ -79,7 +79,7 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
 }
 
 /// Plays all runs, `at_once` of them at a time, each on a thread.
-fn play_all(request: &Request, runs: &[Run<'_>]) -> Result<Vec<Played>, Failure> {
+fn play_all(request: &Request, runs: &[SeededAgent<'_>]) -> Result<Vec<Played>, Failure> {
     let waiting = Mutex::new(runs.iter().enumerate());
     let next = || waiting.lock().ok()?.next();
     let work = || {
@@ -101,7 +101,7 @@ fn play_all(request: &Request, runs: &[Run<'_>]) -> Result<Vec<Played>, Failure>
     Ok(played.into_iter().map(|(_, played)| played).collect())
 }
 
-impl Run<'_> {
+impl SeededAgent<'_> {
     /// The settings, and the folder that keeps the run.
     fn config(&self, request: &Request) -> Result<(AgentConfig, PathBuf), Failure> {
         let agent = self.agent;

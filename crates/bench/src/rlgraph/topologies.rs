@@ -53,7 +53,10 @@ fn report(
         set_actors(&mut config, n_actors)?;
         runs.push(match launch {
             Launch::Threads => on_threads(config)?,
-            Launch::Processes => Measured::of(processes::train(config)?)?,
+            Launch::Processes => {
+                let (outcome, seconds) = processes::train(config)?;
+                Measured::of(outcome, seconds)?
+            }
         });
     }
     let each = |f: fn(&Measured) -> f64| -> Vec<f64> { runs.iter().map(f).collect() };
@@ -86,7 +89,7 @@ pub(super) struct Measured {
 
 impl Measured {
     /// Checks what a run says of itself.
-    pub(super) fn of((outcome, seconds): (TopologyOutcome, f64)) -> Result<Measured, Failure> {
+    pub(super) fn of(outcome: TopologyOutcome, seconds: f64) -> Result<Measured, Failure> {
         ensure(outcome.lost.is_empty(), || {
             format!("ranks were lost: {:?}", outcome.lost)
         })?;
@@ -124,5 +127,5 @@ pub(super) fn on_threads(config: AgentConfig) -> Result<Measured, Failure> {
     };
     let timer = Timer::wall();
     let outcome = train_topology(&start, &RunOptions::default(), &mut |_| ())?;
-    Measured::of((outcome, timer.elapsed_s()))
+    Measured::of(outcome, timer.elapsed_s())
 }

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::paths;
 
-    fn shell(script: &str, n_ranks: usize, name: &str) -> (Ranks, PathBuf) {
+    fn ranks_of_script(script: &str, n_ranks: usize, name: &str) -> (Ranks, PathBuf) {
         let name = format!("xtask-ranks-{name}-{}", std::process::id());
         let scratch = paths::target().join(name);
         fs::create_dir_all(&scratch).unwrap();
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn ranks_have_numbers_and_end_apart() {
         let script = "echo \"rank $RANK of $WORLD_SIZE\" >&2; exit $RANK";
-        let (mut ranks, scratch) = shell(script, 3, "numbers");
+        let (mut ranks, scratch) = ranks_of_script(script, 3, "numbers");
         let ended = ranks.survivors(Some(0)).unwrap();
         let codes: Vec<_> = ended.iter().map(|e| (e.rank, e.exit_code)).collect();
         assert_eq!(codes, [(1, Some(1)), (2, Some(2))]);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bench_target;
+use super::built::bench_target;
 use crate::launch;
 use crate::measure::{Context, parsed};
 use crate::process::{self, Ended};

@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use super::{cargo, executables};
+use super::built::{cargo, executables};
 use crate::answer::parse_metric;
 use crate::host::{self, Host, Revision};
 use crate::measure::Context;

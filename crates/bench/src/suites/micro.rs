@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cargo;
+use super::built::cargo;
 use crate::measure::{Context, parsed};
 use crate::paths;
 use crate::process;

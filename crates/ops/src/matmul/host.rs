@@ -210,7 +210,7 @@ mod tests {
         ways.into_iter().flat_map(of_way)
     }
 
-    fn element(shape: MatMul, (a, b): (&[f32], &[f32]), at: (usize, usize, usize)) -> (f32, f32) {
+    fn element(shape: MatMul, a: &[f32], b: &[f32], at: (usize, usize, usize)) -> (f32, f32) {
         let (row, k, col) = at;
         let a = match shape.transpose_a {
             false => a[row * shape.inner + k],
@@ -254,7 +254,7 @@ mod tests {
             let mut out = vec![f32::NAN; rows * cols];
             product_on_host(shape, &a, &b, &mut out);
             for (i, &got) in out.iter().enumerate() {
-                let terms = (0..inner).map(|k| element(shape, (&a, &b), (i / cols, k, i % cols)));
+                let terms = (0..inner).map(|k| element(shape, &a, &b, (i / cols, k, i % cols)));
                 let want: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
                 assert!((f64::from(got) - want).abs() < 1e-4, "{shape:?} {i}");
             }
@@ -299,7 +299,7 @@ mod tests {
         strips.with_simd(simd);
         for (i, &got) in out.get().iter().enumerate() {
             let at = |k| (i / cols, k, i % cols);
-            let terms = (0..inner).map(|k| element(shape, (a.get(), b.get()), at(k)));
+            let terms = (0..inner).map(|k| element(shape, a.get(), b.get(), at(k)));
             let sum: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
             let want = match epilogue {
                 Epilogue::Nothing => sum,

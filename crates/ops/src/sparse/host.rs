@@ -39,7 +39,10 @@ pub(super) fn slices_product(
             values: None,
         } => arch().dispatch(
             #[inline(always)]
-            || lists::<false>(row_ptr, columns, &[], width, moved),
+            move || {
+                let (x, out) = moved;
+                lists::<false>(row_ptr, columns, &[], width, x, out)
+            },
         ),
         Slices::Lists {
             row_ptr,
@@ -47,7 +50,10 @@ pub(super) fn slices_product(
             values: Some(values),
         } => arch().dispatch(
             #[inline(always)]
-            || lists::<true>(row_ptr, columns, values, width, moved),
+            move || {
+                let (x, out) = moved;
+                lists::<true>(row_ptr, columns, values, width, x, out)
+            },
         ),
         Slices::Bits {
             words,
@@ -55,7 +61,10 @@ pub(super) fn slices_product(
         } => {
             arch().dispatch(
                 #[inline(always)]
-                || bits(words, words_per_row, n_rows, width, moved),
+                move || {
+                    let (x, out) = moved;
+                    bits(words, words_per_row, n_rows, width, x, out);
+                },
             );
             Ok(())
         }
@@ -68,7 +77,8 @@ fn lists<const WEIGHTED: bool>(
     columns: &[u32],
     values: &[f32],
     width: usize,
-    (x, out): (&[f32], &mut [f32]),
+    x: &[f32],
+    out: &mut [f32],
 ) -> Result<(), u32> {
     if width == 0 {
         return Ok(());
@@ -137,7 +147,8 @@ fn bits(
     words_per_row: usize,
     n_rows: usize,
     width: usize,
-    (x, out): (&[f32], &mut [f32]),
+    x: &[f32],
+    out: &mut [f32],
 ) {
     out.fill(0.0);
     if width == 0 || words_per_row == 0 {

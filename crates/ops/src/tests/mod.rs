@@ -5,6 +5,7 @@ mod ops;
 mod resident;
 mod sparse;
 mod tiles;
+mod values;
 
 use std::sync::Once;
 

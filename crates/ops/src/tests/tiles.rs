@@ -52,11 +52,8 @@ fn operand(n: usize, seed: u64) -> Vec<f32> {
     x
 }
 
-fn product(
-    adjacency: Adjacency<'_>,
-    (n_rows, n_columns): (usize, usize),
-    width: usize,
-) -> SparseProduct<'_> {
+fn product(adjacency: Adjacency<'_>, shape: (usize, usize), width: usize) -> SparseProduct<'_> {
+    let (n_rows, n_columns) = shape;
     SparseProduct {
         adjacency,
         n_rows,
