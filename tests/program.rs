@@ -116,10 +116,10 @@ impl Run {
         opened(&self.ok().stdout)
     }
 
-    /// What follows `name` and blanks on a line of the answer.
+    /// What follows `name` and blanks on a line of the answer, indented or not.
     pub(crate) fn line(&self, name: &str) -> &str {
         let found = self.stdout.lines().find_map(|line| {
-            let rest = line.strip_prefix(name)?;
+            let rest = line.trim_start().strip_prefix(name)?;
             rest.starts_with(' ').then(|| rest.trim_start())
         });
         found.unwrap_or_else(|| panic!("no line `{name} ...`: {self:?}"))

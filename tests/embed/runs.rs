@@ -336,7 +336,7 @@ fn held_back_edges_choose_and_the_answer_says_what() {
         .ok()
         .stdout;
     assert!(
-        text.contains("\nchosen ") && text.contains("common neighbours"),
+        text.contains("\nselections\n") && text.contains("common neighbors"),
         "{text}"
     );
     let plain = "embed karate --preset line --dim 4 --epochs 1 --out {} --format json";

@@ -145,7 +145,7 @@ fn nodes_that_a_header_promises_alone_are_taken_when_asked_for() {
     let message = run("info {}", &[&file]).error(2);
     assert!(message.contains("--max-nodes"), "{message}");
     let answer = run("info {} --max-nodes 9000000", &[&file]).ok();
-    assert_eq!(answer.line("nodes"), "9000000");
+    assert_eq!(answer.line("nodes"), "9,000,000");
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn generated_graphs_are_planned_by_name() {
     assert_ne!(answer["busiest_node_edges"], again["busiest_node_edges"]);
     let text = run("rgcn plan ba-rel:5000:2.5:7 --devices 2", &[]).ok();
     assert_eq!(text.line("method"), "source");
-    assert!(text.line("cost max/mean").parse::<f64>().unwrap() < 1.05);
+    assert!(text.line("cost max over mean").parse::<f64>().unwrap() < 1.05);
 }
 
 #[test]

@@ -160,15 +160,15 @@ fn the_text_names_what_was_found() {
         &[],
     )
     .ok();
-    assert_eq!(answer.line("problem"), "minimum dominating set");
+    assert_eq!(answer.line("problem"), "dominating-set");
     assert_eq!(answer.line("verified"), "yes");
-    assert!((3..=10).contains(&answer.line("set size").parse::<u32>().unwrap()));
+    assert!((3..=10).contains(&answer.line("objective").parse::<u32>().unwrap()));
     let answer = run(
         "solve --method policy karate --problem clique --nodes-per-step adaptive",
         &[],
     )
     .ok();
-    assert!((3..=5).contains(&answer.line("clique size").parse::<u32>().unwrap()));
+    assert!((3..=5).contains(&answer.line("objective").parse::<u32>().unwrap()));
     assert_eq!(answer.line("path"), "collapsed+csr");
 }
 

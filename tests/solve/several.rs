@@ -78,7 +78,7 @@ fn texts_come_one_after_the_other() {
     assert_eq!(blocks.len(), 2);
     assert!(blocks[0].contains("independent nodes in karate (built in)"));
     assert!(blocks[1].contains("4 independent nodes in petersen (built in)"));
-    assert!(blocks[1].contains("\nset size "), "{}", blocks[1]);
+    assert!(blocks[1].contains("\nobjective "), "{}", blocks[1]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `shardgraph agent`: reinforcement-learning agents, trained and evaluated from settings in a file or by name.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -13,6 +12,7 @@ use crate::agent_settings::{run_config, settings};
 use crate::agent_sweep::{self, SweepArgs};
 use crate::agent_train::{self, TrainArgs};
 use crate::report::{ReportArgs, print};
+use crate::text::Layout;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
         AgentCommand::Eval(args) => agent_eval::run(args),
         AgentCommand::Sweep(args) => agent_sweep::run(args),
         AgentCommand::Show(args) => show(args),
-        AgentCommand::List(args) => args.report.answer(&list()),
+        AgentCommand::List(args) => args.report.answer(&list(), &Layout::default()),
     }
 }
 
@@ -123,25 +123,5 @@ fn list() -> Listing {
     Listing {
         agents: AgentConfig::names().filter_map(listed).collect(),
         environments: ENVIRONMENTS.iter().map(known).collect(),
-    }
-}
-
-impl fmt::Display for Listing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "settings (`agent show NAME` prints them)")?;
-        for agent in &self.agents {
-            writeln!(f, "  {:28}{}", agent.name, agent.about)?;
-        }
-        writeln!(
-            f,
-            "environments (`agent train ALGORITHM --environment NAME`, or `agent train NAME`)"
-        )?;
-        for environment in &self.environments {
-            writeln!(f, "  {:28}{}", environment.name, environment.about)?;
-            if !environment.options.is_empty() {
-                writeln!(f, "  {:28}options: {}", "", environment.options)?;
-            }
-        }
-        Ok(())
     }
 }

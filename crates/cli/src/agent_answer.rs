@@ -1,7 +1,5 @@
 //! What the answers of `shardgraph agent train` have in common, whatever the algorithm.
 
-use std::fmt;
-
 use serde::Serialize;
 use shardgraph_agents::{AgentConfig, RunOptions, Start};
 
@@ -54,24 +52,6 @@ impl Head {
     }
 }
 
-impl fmt::Display for Head {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "algorithm {}", self.algorithm)?;
-        writeln!(f, "environment {}", self.environment)?;
-        writeln!(f, "seed {}", self.seed)?;
-        writeln!(f, "steps {}", self.steps)?;
-        writeln!(f, "episodes {}", self.episodes)?;
-        writeln!(f, "updates {}", self.updates)?;
-        match self.mean_return {
-            Some(mean_return) => writeln!(f, "mean return {mean_return:.3}")?,
-            None => writeln!(f, "mean return none (no episode has ended)")?,
-        }
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        let rate = self.env_steps_per_s;
-        writeln!(f, "environment steps per second {rate:.0}")
-    }
-}
-
 /// What they end with.
 #[derive(Serialize)]
 pub(crate) struct Tail {
@@ -89,15 +69,5 @@ impl Tail {
             weights: weights.map(|path| path.display().to_string()),
             policy_hash: format!("{weights_hash:016x}"),
         }
-    }
-}
-
-impl fmt::Display for Tail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "device {}", self.device)?;
-        if let Some(weights) = &self.weights {
-            writeln!(f, "weights {weights}")?;
-        }
-        writeln!(f, "policy hash {}", self.policy_hash)
     }
 }

@@ -1,6 +1,5 @@
 //! `shardgraph agent eval`: episodes with trained weights.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +12,7 @@ use crate::device_choice::{DeviceArgs, open_device};
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
@@ -88,13 +88,10 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let evaluation =
         Evaluation::play(agent.as_mut(), &environments, (args.episodes, choice), seed)?;
     let seconds = timer.elapsed_s();
-    args.report.answer(&answer(
-        args,
-        &model,
-        &config,
-        (agent.as_ref(), &evaluation),
-        seconds,
-    ))
+    args.report.answer(
+        &answer(args, &model, &config, agent.as_ref(), &evaluation, seconds),
+        &Layout::first("mean_return"),
+    )
 }
 
 /// Of a run's folder both; else the settings, and what `--model` names.
@@ -114,7 +111,8 @@ fn answer(
     args: &EvalArgs,
     model: &Path,
     config: &AgentConfig,
-    (agent, evaluation): (&dyn Agent, &Evaluation),
+    agent: &dyn Agent,
+    evaluation: &Evaluation,
     seconds: f64,
 ) -> Answer {
     Answer {
@@ -132,28 +130,5 @@ fn answer(
         device: args.device.kind.to_string(),
         weights: model.display().to_string(),
         policy_hash: format!("{:016x}", agent.weights_hash()),
-    }
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "algorithm {}", self.algorithm)?;
-        writeln!(f, "environment {}", self.environment)?;
-        writeln!(f, "seed {}", self.seed)?;
-        writeln!(f, "episodes {}", self.episodes)?;
-        writeln!(f, "actions {}", self.actions)?;
-        writeln!(f, "steps {}", self.steps)?;
-        writeln!(f, "mean return {:.3}", self.mean_return)?;
-        writeln!(f, "smallest return {}", self.min_return)?;
-        writeln!(f, "largest return {}", self.max_return)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(
-            f,
-            "environment steps per second {:.0}",
-            self.env_steps_per_s
-        )?;
-        writeln!(f, "device {}", self.device)?;
-        writeln!(f, "weights {}", self.weights)?;
-        writeln!(f, "policy hash {}", self.policy_hash)
     }
 }

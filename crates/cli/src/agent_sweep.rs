@@ -1,6 +1,5 @@
 //! `shardgraph agent sweep`: the same training over seeds and settings, as a table with intervals and as curves.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -18,6 +17,7 @@ use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::sweep_folder::{Row, Sweep, SweepFolder, SweepRun, thinned};
+use crate::text::Layout;
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
@@ -89,7 +89,7 @@ pub(crate) struct SweepArgs {
     /// The run's folder: of the sweep, which keeps each run that ended; `shardgraph report` draws it [default: nothing is written]
     #[arg(help_heading = "Output", long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Go on from the newest checkpoint of --run, with its settings: with the runs that have not ended
+    /// Go on from the newest checkpoint of --run, with its settings
     #[arg(
         help_heading = "Output", long, requires = "run",
         conflicts_with_all = ["config", "seed", "repeats", "steps", "episodes", "target"]
@@ -152,17 +152,20 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     for run in rows.iter_mut().flat_map(|row| &mut row.runs) {
         run.curve.clear();
     }
-    args.report.answer(&Answer {
-        algorithm: sweep.settings.algorithm.name(),
-        environment: sweep.settings.environment.name.clone(),
-        seed: sweep.settings.seed,
-        steps: sweep.settings.steps,
-        repeats: sweep.repeats,
-        episodes: sweep.episodes,
-        ranks: args.ranks,
-        target: sweep.target,
-        rows,
-    })
+    args.report.answer(
+        &Answer {
+            algorithm: sweep.settings.algorithm.name(),
+            environment: sweep.settings.environment.name.clone(),
+            seed: sweep.settings.seed,
+            steps: sweep.settings.steps,
+            repeats: sweep.repeats,
+            episodes: sweep.episodes,
+            ranks: args.ranks,
+            target: sweep.target,
+            rows,
+        },
+        &Layout::first("rows"),
+    )
 }
 
 /// What the flags ask for; what is wrong with any of its settings is said before the first run begins.
@@ -275,48 +278,4 @@ fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Res
         seconds_to_target: reached.map(|(_, seconds)| seconds),
         curve: thinned(curve),
     })
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "algorithm {}", self.algorithm)?;
-        writeln!(f, "environment {}", self.environment)?;
-        writeln!(
-            f,
-            "{} seeds, {} steps, score: mean return of {} greedy episodes",
-            self.repeats, self.steps, self.episodes
-        )?;
-        writeln!(
-            f,
-            "\n{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10}  settings",
-            "IQM", "2.5 %", "97.5 %", "smallest", "largest", "seconds", "steps/s"
-        )?;
-        for row in &self.rows {
-            writeln!(
-                f,
-                "{:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.3} {:>10.0}  {}",
-                row.score_iqm,
-                row.score_low,
-                row.score_high,
-                row.score_min,
-                row.score_max,
-                row.mean_seconds,
-                row.mean_steps_per_s,
-                row.settings
-            )?;
-            if let (Some(target), Some(n)) = (self.target, row.n_reached) {
-                write!(
-                    f,
-                    "          reached {target} in training: {n} of {} runs",
-                    row.runs.len()
-                )?;
-                if let (Some(s), Some(steps)) = (row.seconds_to_target_iqm, row.steps_to_target_iqm)
-                {
-                    write!(f, ", IQM {s:.3} s, {steps:.0} steps")?;
-                }
-                writeln!(f)?;
-            }
-        }
-        Ok(())
-    }
 }

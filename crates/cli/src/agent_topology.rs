@@ -1,7 +1,5 @@
 //! `shardgraph agent train` for Ape-X, IMPALA and REINFORCE: learner, shards and actors as threads, or as processes that a launcher started.
 
-use std::fmt;
-
 use serde::Serialize;
 use shardgraph_agents::{
     AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, TrainProgress, train_topology,
@@ -15,6 +13,7 @@ use shardgraph_device::{Device, Timer};
 use crate::agent_answer::{Counts, Head, Tail};
 use crate::agent_train::Show;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 use crate::world::{tcp_config, warn_of_strangers};
 
 /// What is printed, about the steps that this call took. The fields are the keys of the JSON object, in its order.
@@ -45,7 +44,8 @@ pub(crate) fn is_topology(algorithm: &Algorithm) -> bool {
 
 /// Trains and, on the first rank, prints the answer. `launch` says which of several processes this is.
 pub(crate) fn run(
-    (start, config): (&Start, &AgentConfig),
+    start: &Start,
+    config: &AgentConfig,
     launch: Option<Launch>,
     options: &RunOptions,
     report: &ReportArgs,
@@ -72,7 +72,7 @@ pub(crate) fn run(
             for lost in outcome.lost.iter().skip(n_lost) {
                 report.warning(&format!("lost {lost}; the run went on without it"));
             }
-            finish(start, options, &outcome, (&report, timer.elapsed_s()))
+            finish(start, options, &outcome, &report, timer.elapsed_s())
         }
         None => Ok(()), // the learner says it
     }
@@ -97,7 +97,8 @@ fn finish(
     start: &Start,
     options: &RunOptions,
     outcome: &TopologyOutcome,
-    (report, seconds): (&ReportArgs, f64),
+    report: &ReportArgs,
+    seconds: f64,
 ) -> anyhow::Result<()> {
     let counts = Counts {
         steps: outcome.n_steps,
@@ -109,34 +110,17 @@ fn finish(
         report.warning(warning);
     }
     let inserted = outcome.n_inserted;
-    report.answer(&Answer {
-        head,
-        updates_per_s: outcome.n_updates as f64 / seconds.max(1e-9),
-        mean_policy_lag: outcome.lag.mean(),
-        max_policy_lag: outcome.lag.max(),
-        lost: outcome.lost.clone(),
-        samples_per_insert: (inserted > 0).then(|| outcome.n_sampled as f64 / inserted as f64),
-        stale_priorities: outcome.n_stale,
-        tail: Tail::new(start, options, outcome.weights_hash()),
-    })
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.head.fmt(f)?;
-        writeln!(f, "updates per second {:.0}", self.updates_per_s)?;
-        writeln!(
-            f,
-            "policy lag in updates: mean {:.1}, largest {}",
-            self.mean_policy_lag, self.max_policy_lag
-        )?;
-        if let Some(ratio) = self.samples_per_insert {
-            writeln!(f, "samples per insert {ratio:.3}")?;
-            writeln!(f, "stale priorities {}", self.stale_priorities)?;
-        }
-        for lost in &self.lost {
-            writeln!(f, "lost {lost}")?;
-        }
-        self.tail.fmt(f)
-    }
+    report.answer(
+        &Answer {
+            head,
+            updates_per_s: outcome.n_updates as f64 / seconds.max(1e-9),
+            mean_policy_lag: outcome.lag.mean(),
+            max_policy_lag: outcome.lag.max(),
+            lost: outcome.lost.clone(),
+            samples_per_insert: (inserted > 0).then(|| outcome.n_sampled as f64 / inserted as f64),
+            stale_priorities: outcome.n_stale,
+            tail: Tail::new(start, options, outcome.weights_hash()),
+        },
+        &Layout::first("mean_return"),
+    )
 }

@@ -1,6 +1,5 @@
 //! `shardgraph agent train`: an agent from its settings, with metrics and checkpoints where a folder is named.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use crate::exit::BadInput;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 use crate::world::{World, WorldArgs, settle};
 
 const EXAMPLE: &str = "\
@@ -104,11 +104,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Err(error) => return Err(told(args, error, deadline)),
     };
     if agent_topology::is_topology(&config.algorithm) {
-        return run_topology(args, (&start, &config));
+        return run_topology(args, &start, &config);
     }
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
-            let inputs = load(args, start, (n_ranks, false), &args.report)?;
+            let inputs = load(args, start, n_ranks, false, &args.report)?;
             let timer = Timer::start(&Device::host());
             let mut show = Show::new(&args.report);
             let outcome = train(&inputs.start, &inputs.options, &mut |report| {
@@ -138,7 +138,7 @@ fn told(args: &TrainArgs, error: anyhow::Error, deadline: Timeout) -> anyhow::Er
 }
 
 /// Learner, shards and actors, whose numbers are settings.
-fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Result<()> {
+fn run_topology(args: &TrainArgs, start: &Start, config: &AgentConfig) -> anyhow::Result<()> {
     if let Some(ranks) = args.world.ranks.filter(|ranks| *ranks > 1) {
         return Err(BadInput(format!(
             "--ranks {ranks} shares the batches of `dqn`, `ppo` and `sac`: here the settings say how many actors and shards there are"
@@ -149,7 +149,7 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
     let deadline = args.world.timeout.unwrap_or_default();
     // What one process alone may find is wrong is said to the others.
     let checked = launch.as_ref().map_or(Ok(()), |launch| {
-        check_processes(begun.1, &RunOptions::default(), launch.size).map_err(anyhow::Error::from)
+        check_processes(config, &RunOptions::default(), launch.size).map_err(anyhow::Error::from)
     });
     let device = checked.and_then(|()| {
         let is_process = launch.is_some();
@@ -166,7 +166,7 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
         device,
         environments: None,
     };
-    agent_topology::run(begun, launch, &options, &args.report)
+    agent_topology::run(start, config, launch, &options, &args.report)
 }
 
 /// Where the run begins, and its settings.
@@ -211,7 +211,7 @@ fn run_as_rank(
     deadline: Timeout,
 ) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, start, (comm.size(), true), &report);
+    let inputs = load(args, start, comm.size(), true, &report);
     let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report);
@@ -230,7 +230,8 @@ fn run_as_rank(
 fn load(
     args: &TrainArgs,
     start: Start,
-    (n_ranks, is_process): (u32, bool),
+    n_ranks: u32,
+    is_process: bool,
     report: &ReportArgs,
 ) -> anyhow::Result<Inputs> {
     let options = RunOptions {
@@ -292,17 +293,12 @@ fn finish(
         args.report.warning(warning);
     }
     let hash = outcome.agent.weights_hash();
-    args.report.answer(&Answer {
-        head,
-        ranks: inputs.options.n_ranks,
-        tail: Tail::new(&inputs.start, &inputs.options, hash),
-    })
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.head.fmt(f)?;
-        writeln!(f, "ranks {}", self.ranks)?;
-        self.tail.fmt(f)
-    }
+    args.report.answer(
+        &Answer {
+            head,
+            ranks: inputs.options.n_ranks,
+            tail: Tail::new(&inputs.start, &inputs.options, hash),
+        },
+        &Layout::first("mean_return"),
+    )
 }

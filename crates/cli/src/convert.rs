@@ -1,6 +1,5 @@
 //! `shardgraph convert`: a graph in another format.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,6 +10,7 @@ use shardgraph_graph::{Format, WriteOptions, write_graph};
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 use crate::world;
 
 const EXAMPLE: &str = "\
@@ -46,8 +46,6 @@ struct Answer<'a> {
     load_seconds: f64,
     format: &'static str,
     out: String,
-    #[serde(skip)]
-    origin: &'a Origin,
 }
 
 /// Reads, writes and prints the answer.
@@ -64,25 +62,19 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     let labels = origin.import.as_ref().map(|_| &origin.labels); // graphs made here have none to lose
     let written = write_graph(&args.out, &graph, labels, options)?;
     args.report.warning(&written.to_string());
-    args.report.answer(&Answer {
-        graph: &origin.name,
-        nodes: graph.n_nodes(),
-        edges: graph.n_edges(),
-        seconds: timer.elapsed_s(),
-        load_seconds: origin.load_seconds,
-        format: written.format.name(),
-        out: args.out.display().to_string(),
-        origin: &origin,
-    })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.origin)?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
-        writeln!(f, "file {} ({})", self.out, self.format)
-    }
+    args.report.answer(
+        &Answer {
+            graph: &origin.name,
+            nodes: graph.n_nodes(),
+            edges: graph.n_edges(),
+            seconds: timer.elapsed_s(),
+            load_seconds: origin.load_seconds,
+            format: written.format.name(),
+            out: args.out.display().to_string(),
+        },
+        &Layout {
+            below: reading(origin.import.as_ref()),
+            ..Layout::first("edges")
+        },
+    )
 }

@@ -7,7 +7,6 @@ mod rows;
 pub(crate) mod score;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -26,6 +25,7 @@ use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::{POLICY_FILE, check_covers, problem_names};
+use crate::text::Layout;
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
@@ -187,7 +187,15 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         answer.svg = written.is_ok().then(|| svg.clone());
     }
     // The rows may have taken hours and were all checked: they are printed although an optimum is wrong, or the picture cannot be written.
-    args.report.answer(&answer)?;
+    let layout = Layout {
+        hidden: if answer.graphs.len() > 1 {
+            vec![]
+        } else {
+            vec!["totals"]
+        },
+        ..Layout::first("graphs")
+    };
+    args.report.answer(&answer, &layout)?;
     contradicted?;
     Ok(written?)
 }
@@ -336,62 +344,5 @@ fn contradiction(graph: &str, why: &str, is_given: bool) -> anyhow::Error {
                 format!("{graph}: {why}: the search for the optimum is wrong, please report it");
             shardgraph_solver::Error::from(ErrorKind::Verification(why)).into()
         }
-    }
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "problem {}", self.problem)?;
-        writeln!(f, "policy {} ({})", self.policy, self.policy_problem)?;
-        writeln!(f, "nodes a step {}", self.select)?;
-        writeln!(f, "verified {}", if self.verified { "yes" } else { "no" })?;
-        for of_graph in &self.graphs {
-            write!(f, "\n{of_graph}")?;
-        }
-        if self.graphs.len() > 1 {
-            writeln!(f, "\nall {} graphs", self.graphs.len())?;
-            writeln!(
-                f,
-                "  {:<28} {:>12} {:>9} {:>10}",
-                "", "sum", "ratio", "gap closed"
-            )?;
-            for total in &self.totals {
-                writeln!(f, "  {total}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl OfGraph {
-    fn shown_bound(&self) -> String {
-        let side = match self.sense {
-            Sense::Minimise => "least",
-            Sense::Maximise => "most",
-        };
-        (self.bound).map_or_else(String::new, |bound| format!(", at {side} {bound}"))
-    }
-}
-
-impl fmt::Display for OfGraph {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "graph {}, {} nodes, {} edges",
-            self.graph, self.nodes, self.edges
-        )?;
-        match &self.optimum {
-            Some(optimum) => writeln!(f, "  {optimum}")?,
-            None => writeln!(f, "  optimum unknown{}", self.shown_bound())?,
-        }
-        writeln!(
-            f,
-            "  {:<28} {:>12} {:>9} {:>10} {:>12}",
-            "", "objective", "ratio", "gap closed", "seconds"
-        )?;
-        for row in &self.rows {
-            writeln!(f, "  {row}")?;
-        }
-        Ok(())
     }
 }

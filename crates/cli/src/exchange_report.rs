@@ -1,7 +1,5 @@
 //! What ranks kept and exchanged for sums over neighbours, beside the paper's formulas, as it is printed.
 
-use std::fmt;
-
 use serde::Serialize;
 use shardgraph_solver::{Exchange, PaperModel};
 
@@ -34,24 +32,5 @@ impl ExchangeReport {
     /// Where each step evaluates the policy on one state.
     pub(crate) fn of_evaluations(exchange: &Exchange, n_steps: u64, paper: &PaperModel) -> Self {
         Self::new(exchange, n_steps, (paper, paper.evaluation_bytes()))
-    }
-}
-
-impl fmt::Display for ExchangeReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "communication {}", self.communication)?;
-        if let Some(bytes) = self.received_bytes_per_step {
-            let paper = self.paper_bytes_per_step;
-            writeln!(
-                f,
-                "received bytes per step {bytes} (the paper's messages: {paper})"
-            )?;
-        }
-        let paper = self.paper_matrix_bytes;
-        writeln!(
-            f,
-            "matrix bytes of a rank {} (the paper's: {paper})",
-            self.matrix_bytes
-        )
     }
 }

@@ -1,6 +1,5 @@
 //! `shardgraph generate`: a seeded random graph, or synthetic computation graphs, in a file.
 
-use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,6 +17,7 @@ use crate::costgraph_spec::{self, CostGraphSpec};
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 use crate::world;
 
 const EXAMPLE: &str = "\
@@ -102,25 +102,18 @@ fn generate_graph(args: &GenerateArgs, spec: &GeneratorSpec) -> anyhow::Result<(
     };
     let written: WriteReport = write_graph(&args.out, &graph, None, options)?;
     args.report.warning(&written.to_string());
-    args.report.answer(&Answer {
-        graph: spec.to_string(),
-        seed: args.seed,
-        nodes: graph.n_nodes(),
-        edges: graph.n_edges(),
-        seconds: timer.elapsed_s(),
-        format: written.format.name(),
-        out: args.out.display().to_string(),
-    })
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "graph {} (seed {})", self.graph, self.seed)?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "file {} ({})", self.out, self.format)
-    }
+    args.report.answer(
+        &Answer {
+            graph: spec.to_string(),
+            seed: args.seed,
+            nodes: graph.n_nodes(),
+            edges: graph.n_edges(),
+            seconds: timer.elapsed_s(),
+            format: written.format.name(),
+            out: args.out.display().to_string(),
+        },
+        &Layout::first("nodes"),
+    )
 }
 
 /// What is printed of computation graphs. The fields are the keys of the JSON object.
@@ -159,17 +152,20 @@ fn generate_cost_graphs(args: &GenerateArgs, spec: &CostGraphSpec) -> anyhow::Re
     write_atomic(&args.out, write)
         .map_err(|error| BadInput(format!("{}: cannot write: {error}", args.out.display())))?;
     let sum = |count: fn(&CostGraph) -> usize| graphs.iter().map(count).sum();
-    args.report.answer(&CostGraphsAnswer {
-        graph: spec.to_string(),
-        seed: args.seed,
-        graphs: graphs.len(),
-        ops: sum(CostGraph::n_ops),
-        tensors: sum(CostGraph::n_tensors),
-        edges: sum(CostGraph::n_uses),
-        seconds: timer.elapsed_s(),
-        format: if is_text { "cost-graph-text" } else { "jsonl" },
-        out: args.out.display().to_string(),
-    })
+    args.report.answer(
+        &CostGraphsAnswer {
+            graph: spec.to_string(),
+            seed: args.seed,
+            graphs: graphs.len(),
+            ops: sum(CostGraph::n_ops),
+            tensors: sum(CostGraph::n_tensors),
+            edges: sum(CostGraph::n_uses),
+            seconds: timer.elapsed_s(),
+            format: if is_text { "cost-graph-text" } else { "jsonl" },
+            out: args.out.display().to_string(),
+        },
+        &Layout::first("ops"),
+    )
 }
 
 /// True for CostGraphDef's text form, which holds one graph, false for JSON lines.
@@ -183,17 +179,5 @@ fn has_text_extension(out: &Path, n_graphs: usize) -> Result<bool, BadInput> {
             wrong("a .pbtxt file holds one graph: generate costgraph:1, or name a .jsonl file")
         }
         _ => wrong("expected a name in .jsonl, or in .pbtxt for one graph"),
-    }
-}
-
-impl fmt::Display for CostGraphsAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "graph {} (seed {})", self.graph, self.seed)?;
-        writeln!(f, "graphs {}", self.graphs)?;
-        writeln!(f, "ops {}", self.ops)?;
-        writeln!(f, "tensors {}", self.tensors)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "file {} ({})", self.out, self.format)
     }
 }

@@ -1,7 +1,6 @@
 //! The GRAPH argument: a file, the name of a built-in graph, or a generator specification.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -305,18 +304,6 @@ impl Origin {
             load_seconds: 0.0,
             node_weights: None,
         }
-    }
-}
-
-/// The graph and, indented, what reading it dropped and merged; one line each.
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "graph {}", self.name)?;
-        let import = self.import.as_ref().map(ToString::to_string);
-        for line in import.unwrap_or_default().lines() {
-            writeln!(f, "  {line}")?;
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,5 @@
 //! `shardgraph info`: what a graph holds, and how it would be stored.
 
-use std::fmt;
-
 use clap::Args;
 use serde::Serialize;
 use shardgraph_graph::ImportReport;
@@ -9,6 +7,7 @@ use shardgraph_shard::Adjacency;
 
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 use crate::world;
 
 const EXAMPLE: &str = "\
@@ -45,15 +44,19 @@ struct Answer<'a> {
     storage: &'static str,
     storage_bytes: u64,
     load_seconds: f64,
-    #[serde(skip)]
-    origin: &'a Origin,
 }
 
 /// Loads the graph as `solve` would, and prints the answer.
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
     world::refuse_processes("info", None)?;
     let (adjacency, origin) = args.graph.adjacency(&args.report)?;
-    args.report.answer(&answer(&adjacency, &origin))
+    args.report.answer(
+        &answer(&adjacency, &origin),
+        &Layout {
+            below: reading(origin.import.as_ref()),
+            ..Layout::first("edges")
+        },
+    )
 }
 
 fn answer<'a>(adjacency: &Adjacency, origin: &'a Origin) -> Answer<'a> {
@@ -80,21 +83,5 @@ fn answer<'a>(adjacency: &Adjacency, origin: &'a Origin) -> Answer<'a> {
         storage: storage_name(adjacency.storage()),
         storage_bytes: adjacency.bytes(),
         load_seconds: origin.load_seconds,
-        origin,
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.origin)?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "density {:.6}", self.density)?;
-        writeln!(f, "min degree {}", self.min_degree)?;
-        writeln!(f, "mean degree {:.3}", self.mean_degree)?;
-        writeln!(f, "max degree {}", self.max_degree)?;
-        writeln!(f, "isolated nodes {}", self.isolated_nodes)?;
-        writeln!(f, "storage {}, {} bytes", self.storage, self.storage_bytes)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)
     }
 }

@@ -48,6 +48,7 @@ mod shell;
 mod solve;
 mod solve_stages;
 mod sweep_folder;
+mod text;
 mod train;
 mod version;
 mod world;

@@ -1,6 +1,5 @@
 //! `shardgraph place`: a checked schedule of a computation graph on several devices.
 
-use std::fmt::Display;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -20,7 +19,8 @@ use crate::place_options::SearchArgs;
 use crate::place_throughput::ThroughputAnswer;
 use crate::place_train;
 use crate::progress::Progress;
-use crate::report::{ReportArgs, printable};
+use crate::report::ReportArgs;
+use crate::text::{Layout, printable};
 use crate::{interrupt, world};
 
 const EXAMPLE: &str = "\
@@ -166,7 +166,8 @@ impl Job<'_> {
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
         let usage = self.usage(&plan)?;
-        let is_read = self.print(&Answer::new(subject, &plan, &usage, circumstances))?;
+        let answer = Answer::new(subject, &plan, &usage, circumstances);
+        let is_read = self.print(&answer, &answer.layout())?;
         // The answer may have taken hours: it is printed although a file could not be written.
         written?;
         Ok(Told { unfit, is_read })
@@ -177,7 +178,8 @@ impl Job<'_> {
         let (graph, devices) = (self.graph, &self.machine.devices);
         let timer = Timer::start(&Device::host());
         let evaluations = self.options.evaluations;
-        let mut progress = Progress::new(&self.args.report, evaluations, "evaluations");
+        let mut progress = Progress::new(&self.args.report, evaluations, "evaluations")
+            .within(self.args.search.time_limit);
         let mut watch = Watch {
             clock: &mut || timer.elapsed_s(),
             deadline: self.args.search.time_limit,
@@ -208,7 +210,7 @@ impl Job<'_> {
         let subject = self.subject(index, loaded).of_pipeline();
         let circumstances = self.circumstances(verify_seconds, loaded);
         let answer = ThroughputAnswer::new(subject, &problem, &plan, circumstances);
-        let is_read = self.print(&answer)?;
+        let is_read = self.print(&answer, &answer.layout())?;
         written?;
         Ok(Told { unfit, is_read })
     }
@@ -252,7 +254,8 @@ impl Job<'_> {
         };
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
-        let is_read = self.print(&Table::new(subject, &comparison, circumstances))?;
+        let table = Table::new(subject, &comparison, circumstances);
+        let is_read = self.print(&table, &table.layout(&comparison))?;
         written?;
         Ok(Told { unfit, is_read })
     }
@@ -261,7 +264,8 @@ impl Job<'_> {
     fn search(&self, options: &PlaceOptions, policy: Option<&Policy>) -> anyhow::Result<Placed> {
         let method = options.method;
         let timer = Timer::start(&Device::host());
-        let mut progress = Progress::new(&self.args.report, options.evaluations, "evaluations");
+        let mut progress = Progress::new(&self.args.report, options.evaluations, "evaluations")
+            .within(self.args.search.time_limit);
         let mut watch = Watch {
             clock: &mut || timer.elapsed_s(),
             deadline: self.args.search.time_limit,
@@ -370,11 +374,11 @@ impl Job<'_> {
     }
 
     /// Prints an answer; false when nobody reads on.
-    fn print(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<bool> {
+    fn print(&self, answer: &impl Serialize, layout: &Layout<'_>) -> anyhow::Result<bool> {
         if self.args.graph.all {
-            return self.args.report.one_of_many(answer);
+            return self.args.report.one_of_many(answer, layout);
         }
-        self.args.report.answer(answer)?;
+        self.args.report.answer(answer, layout)?;
         Ok(true)
     }
 }

@@ -1,14 +1,12 @@
 //! What `shardgraph place` prints of a plan, and of a table of plans.
 
-use std::fmt;
-
 use serde::Serialize;
 use shardgraph_costgraph::{Graph, Objective, Usage};
 use shardgraph_regal::{Comparison, PlaceOptions, Plan, Row};
 
 use crate::place_graph::{CostsAnswer, Loaded};
 use crate::place_machine::{LinksAnswer, Machine};
-use crate::report::printable;
+use crate::text::{Layout, printable, reading};
 
 /// What every answer says of graph and machine.
 #[derive(Serialize)]
@@ -67,73 +65,18 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// `12 ns` or `12 bytes`.
-    fn with_unit(&self, value: u64) -> String {
-        match self.objective {
-            "memory" => format!("{value} bytes"),
-            _ => format!("{value} ns"),
-        }
-    }
-}
-
-impl fmt::Display for Subject<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (graph, origin) = (printable(self.graph), printable(self.origin));
-        writeln!(f, "graph {graph} ({origin})")?;
-        writeln!(f, "ops {}", self.ops)?;
-        writeln!(f, "tensors {}", self.tensors)?;
-        writeln!(f, "edges {}", self.edges)?;
-        match self.memory_bytes {
-            Some(bytes) => writeln!(f, "devices {} of {bytes} bytes", self.devices)?,
-            None => writeln!(f, "devices {}", self.devices)?,
-        }
-        writeln!(f, "links {}", self.links)?;
-        writeln!(f, "costs {}", self.costs)?;
-        if self.persistent_bytes > 0 {
-            let counted = match self.counts_persistent {
-                true => "counted from start to end",
-                false => "not counted",
-            };
-            writeln!(
-                f,
-                "persistent memory {} bytes, {counted}",
-                self.persistent_bytes
-            )?;
-        }
-        writeln!(f, "objective {}", self.objective)
-    }
-}
-
-impl fmt::Display for CostsAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.measured > 0 {
-            write!(f, "of {} ops measured, others ", self.measured)?;
-        }
-        match self.card {
-            Some(card) if self.estimated > 0 => {
-                let estimated = self.estimated;
-                write!(f, "estimated by the roofline of {card} ({estimated} ops, ")?;
-                write!(f, "{} of them of unknown kinds)", self.unknown_kinds)
-            }
-            Some(card) => write!(f, "of the graph, times {:.3} for {card}", self.factor),
-            None => f.write_str("of the graph"),
-        }
-    }
-}
-
-impl fmt::Display for LinksAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let latency_us = self.latency_seconds * 1e6;
-        match self.bandwidth_gbs {
-            Some(gbs) => write!(f, "{} ({gbs} GB/s, {latency_us} us", self.name)?,
-            None => write!(f, "{} (unlimited, {latency_us} us", self.name)?,
-        }
-        let others = if self.pairs_differ {
-            "; some pairs differ)"
-        } else {
-            ")"
+    /// The objective first; bounds have its unit.
+    pub(crate) fn layout(&self) -> Layout<'static> {
+        let (first, bytes): (_, &[&str]) = match self.objective {
+            "memory" => ("peak_bytes", &["lower_bound"]),
+            "throughput" => ("period", &[]),
+            _ => ("runtime", &[]),
         };
-        f.write_str(others)
+        Layout {
+            bytes,
+            below: reading(Some(&printable(self.origin))),
+            ..Layout::first(first)
+        }
     }
 }
 
@@ -168,13 +111,6 @@ struct Figures {
     evals_per_s: f64,
     seconds: f64,
     verified: bool,
-}
-
-impl fmt::Display for Circumstances {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "verify seconds {:.6}", self.verify_seconds)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)
-    }
 }
 
 fn evals_per_s(evaluations: u64, seconds: f64) -> f64 {
@@ -231,6 +167,10 @@ struct CriticalPathAnswer {
 }
 
 impl<'a> Answer<'a> {
+    pub(crate) fn layout(&self) -> Layout<'static> {
+        self.subject.layout()
+    }
+
     /// `plan` has been verified: there is no other.
     pub(crate) fn new(
         subject: Subject<'a>,
@@ -292,94 +232,6 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures {
-            method,
-            runtime,
-            peak_bytes,
-            lower_bound,
-            gap,
-            evaluations,
-            ..
-        } = self.figures;
-        write!(f, "{}", self.subject)?;
-        match self.figures.decoder {
-            Some(decoder) => writeln!(f, "method {method}, decoder {decoder}")?,
-            None => writeln!(f, "method {method}")?,
-        }
-        writeln!(f, "runtime {runtime} ns")?;
-        writeln!(f, "peak memory {peak_bytes} bytes")?;
-        if self.figures.excess_bytes > 0 {
-            writeln!(f, "beyond the memory {} bytes", self.figures.excess_bytes)?;
-        }
-        writeln!(f, "verified yes")?;
-        writeln!(f, "lower bound {}", self.subject.with_unit(lower_bound))?;
-        match gap {
-            Some(gap) => writeln!(f, "gap {gap:.6}")?,
-            None => writeln!(f, "gap -")?,
-        }
-        self.write_comparison(f)?;
-        writeln!(f, "evaluations {evaluations}")?;
-        writeln!(f, "evaluations per second {:.0}", self.figures.evals_per_s)?;
-        writeln!(f, "seconds {:.6}", self.figures.seconds)?;
-        if let (Some(seconds), Some(share)) = (self.proposal_seconds, self.proposal_share) {
-            let percent = 100.0 * share;
-            writeln!(
-                f,
-                "proposal seconds {seconds:.6} ({percent:.1} % of the searches' seconds)"
-            )?;
-        }
-        write!(f, "{}", self.circumstances)
-    }
-}
-
-impl Answer<'_> {
-    /// The baselines, and where the time goes.
-    fn write_comparison(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(speedup) = self.speedup {
-            writeln!(f, "speedup over one device {speedup:.3}")?;
-        }
-        for baseline in &self.baselines {
-            let value = match self.subject.objective {
-                "memory" => baseline.peak_bytes,
-                _ => baseline.runtime,
-            };
-            let unfit = if baseline.excess_bytes > 0 {
-                " (does not fit)"
-            } else {
-                ""
-            };
-            let value = self.subject.with_unit(value);
-            writeln!(f, "baseline {} {value}{unfit}", baseline.method)?;
-        }
-        let idle = self
-            .idle_shares
-            .iter()
-            .map(|share| format!("{:.1} %", 100.0 * share));
-        writeln!(f, "idle {}", idle.collect::<Vec<_>>().join(", "))?;
-        if let Some(link) = &self.busiest_link {
-            writeln!(
-                f,
-                "busiest link {} -> {}: {} transfers, {} bytes, {:.1} % of the time",
-                link.from,
-                link.to,
-                link.transfers,
-                link.bytes,
-                100.0 * link.busy_share
-            )?;
-        }
-        let path = &self.critical_path;
-        writeln!(
-            f,
-            "critical path {} steps: {:.1} % ops, {:.1} % transfers",
-            path.steps,
-            100.0 * path.ops_share,
-            100.0 * path.transfers_share
-        )
-    }
-}
-
 /// All methods on one graph. The fields are the keys of the JSON object.
 #[derive(Serialize)]
 pub(crate) struct Table<'a> {
@@ -391,8 +243,6 @@ pub(crate) struct Table<'a> {
     #[serde(flatten)]
     circumstances: Circumstances,
     rows: Vec<TableRow>,
-    #[serde(skip)]
-    comparison: &'a Comparison,
 }
 
 /// A plan among others; fractions of 0 mean as good as.
@@ -405,6 +255,16 @@ struct TableRow {
 }
 
 impl<'a> Table<'a> {
+    /// The comparison has a table of its own, with what is nearest to the best.
+    pub(crate) fn layout(&self, comparison: &Comparison) -> Layout<'static> {
+        let layout = self.subject.layout();
+        Layout {
+            hidden: vec!["rows"],
+            below: format!("{}\n{comparison}", layout.below),
+            ..layout
+        }
+    }
+
     /// All plans have been verified.
     pub(crate) fn new(
         subject: Subject<'a>,
@@ -435,19 +295,7 @@ impl<'a> Table<'a> {
             seconds: comparison.rows.iter().map(|row| row.seconds).sum(),
             circumstances,
             rows: comparison.rows.iter().map(row).collect(),
-            comparison,
         }
-    }
-}
-
-impl fmt::Display for Table<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.subject)?;
-        let bound = self.subject.with_unit(self.lower_bound);
-        writeln!(f, "lower bound {bound}")?;
-        writeln!(f, "verified yes")?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        write!(f, "{}\n{}", self.circumstances, self.comparison)
     }
 }
 

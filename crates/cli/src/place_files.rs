@@ -133,7 +133,7 @@ impl FileArgs {
         };
         let map = device_map(problem, placement);
         if map.is_empty() {
-            let graph = crate::report::printable(problem.graph().name());
+            let graph = crate::text::printable(problem.graph().name());
             return Err(BadInput(format!(
                 "--device-map: no op of {graph} has a module in its name, as in `layer1.0.conv1/node_3`: export with torch.onnx, or leave it out"
             ))
@@ -162,7 +162,7 @@ fn bars_svg(comparison: &Comparison) -> String {
     let panel = Panel::new(x, Axis::named("", names))
         .sized(420.0, 22.0 * comparison.rows.len() as f64)
         .with(Series::bars("plans", bars));
-    let graph = crate::report::printable(&comparison.graph);
+    let graph = crate::text::printable(&comparison.graph);
     let most = rows().map(|row| row.evaluations).max().unwrap_or(0);
     let title = format!("{graph}: methods, at most {most} evaluations each");
     let description = "A bar for each method: how far its plan is above the best one.";

@@ -15,7 +15,7 @@ use crate::costgraph_spec::{CostGraphSpec, PREFIX};
 use crate::exit::BadInput;
 use crate::place_machine::Machine;
 use crate::report::ReportArgs;
-use crate::report::printable;
+use crate::text::printable;
 
 /// Computation graphs and how to read them.
 #[derive(Debug, Args)]

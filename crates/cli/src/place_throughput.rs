@@ -1,12 +1,11 @@
 //! `shardgraph place --objective throughput`: what is printed of a pipeline.
 
-use std::fmt;
-
 use serde::Serialize;
 use shardgraph_costgraph::Problem;
 use shardgraph_regal::PipelinePlan;
 
 use crate::place_answer::{Circumstances, Subject};
+use crate::text::Layout;
 
 /// One pipeline. The fields are the keys of the JSON object.
 #[derive(Serialize)]
@@ -36,6 +35,10 @@ pub(crate) struct ThroughputAnswer<'a> {
 }
 
 impl<'a> ThroughputAnswer<'a> {
+    pub(crate) fn layout(&self) -> Layout<'static> {
+        self.subject.layout()
+    }
+
     /// `plan` has been checked: there is no other.
     pub(crate) fn new(
         subject: Subject<'a>,
@@ -84,41 +87,4 @@ fn busy_ns(problem: &Problem<'_>, plan: &PipelinePlan) -> Vec<u64> {
         }
     }
     busy
-}
-
-impl fmt::Display for ThroughputAnswer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.subject)?;
-        writeln!(f, "period {} ns", self.period)?;
-        writeln!(
-            f,
-            "micro-batches per second {:.3}",
-            self.micro_batches_per_s
-        )?;
-        writeln!(
-            f,
-            "latency {} ns, {} in flight",
-            self.latency, self.in_flight
-        )?;
-        writeln!(f, "peak memory {} bytes", self.peak_bytes)?;
-        if self.excess_bytes > 0 {
-            writeln!(f, "beyond the memory {} bytes", self.excess_bytes)?;
-        }
-        writeln!(f, "verified yes")?;
-        writeln!(f, "lower bound {} ns", self.lower_bound)?;
-        match self.gap {
-            Some(gap) => writeln!(f, "gap {gap:.6}")?,
-            None => writeln!(f, "gap -")?,
-        }
-        writeln!(f, "speedup over one device {:.3}", self.speedup)?;
-        writeln!(f, "baseline one-device {} ns", self.one_device_period)?;
-        let idle = self.idle_shares.iter();
-        let idle: Vec<String> = idle
-            .map(|share| format!("{:.1} %", 100.0 * share))
-            .collect();
-        writeln!(f, "idle {}", idle.join(", "))?;
-        writeln!(f, "evaluations {}", self.evaluations)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        write!(f, "{}", self.circumstances)
-    }
 }

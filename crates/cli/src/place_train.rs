@@ -1,6 +1,5 @@
 //! `shardgraph place train`: a policy for `shardgraph place --model`, from computation graphs, with metrics and checkpoints.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -23,6 +22,7 @@ use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
 use crate::settings_file::{SettingsFile, checked};
+use crate::text::Layout;
 use crate::world::{World, WorldArgs, settle};
 
 /// Steps whose rewards the answer averages.
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let trained = train_as(args, &inputs, &mut comm);
     let answer = settle(&mut comm, trained, deadline)?;
     let printed = match comm.rank() {
-        0 => args.report.answer(&answer),
+        0 => args.report.answer(&answer, &Layout::first("reward")),
         _ => Ok(()),
     };
     settle(&mut comm, printed, deadline)
@@ -294,28 +294,6 @@ impl Answer {
             policy: folder.join("policy.safetensors").display().to_string(),
             policy_hash: format!("{:016x}", outcome.policy.weights_hash()),
         }
-    }
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "steps {}", self.steps)?;
-        writeln!(f, "steps taken {}", self.steps_taken)?;
-        writeln!(f, "graphs {}", self.graphs)?;
-        match self.reward {
-            Some(reward) => writeln!(f, "reward {reward:.6} (last {} steps)", self.reward_steps)?,
-            None => writeln!(f, "reward none")?,
-        }
-        if let Some(entropy) = self.entropy {
-            writeln!(f, "entropy {entropy:.6} nats an op")?;
-        }
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
-        writeln!(f, "threads {}", self.threads)?;
-        writeln!(f, "device {}", self.device)?;
-        writeln!(f, "ranks {}", self.ranks)?;
-        writeln!(f, "policy {}", self.policy)?;
-        writeln!(f, "policy hash {}", self.policy_hash)
     }
 }
 

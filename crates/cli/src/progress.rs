@@ -17,8 +17,11 @@ pub(crate) struct Progress {
     /// The singular of the unit is not needed: counts are shown behind a total.
     unit: &'static str,
     timer: Timer,
-    /// Units that were done at the first update, and when that was: a resumed run does not begin at 0.
-    first: Option<(u64, f64)>,
+    /// Seconds after which the work ends, whatever is done.
+    limit: Option<f64>,
+    /// Units that were done so far back that the rate follows what has changed since, and when that
+    /// was: a resumed run does not begin at 0, and steps get slower once they learn.
+    anchors: Option<[(u64, f64); 2]>,
     bar: Option<ProgressBar>,
 }
 
@@ -30,14 +33,28 @@ impl Progress {
             length,
             unit,
             timer: Timer::start(&Device::host()),
-            first: None,
+            limit: None,
+            anchors: None,
             bar: None,
         }
     }
 
-    /// Sets the length of work whose length shows only once it runs.
+    /// Work that ends after so many seconds, if it has not ended before.
+    pub(crate) fn within(self, limit: Option<f64>) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Work of unknown length, until it ends or its time is over.
+    pub(crate) fn of_time(report: &ReportArgs, limit: Option<f64>) -> Self {
+        Self::new(report, 0, "").within(limit)
+    }
+
+    /// Sets the length of work whose length shows only once it runs; the rate begins anew.
     pub(crate) fn set_length(&mut self, length: u64) {
-        self.length = length;
+        if self.length != length {
+            self.length = length;
+            self.anchors = None;
+        }
     }
 
     /// Shows that `done` units are done; `message` is only asked for where it is shown.
@@ -46,28 +63,67 @@ impl Progress {
             return;
         }
         let now = self.timer.elapsed_s();
-        let (first, since) = *self.first.get_or_insert((done, now));
+        let anchors = self.anchors.get_or_insert([(done, now); 2]);
+        let [(first, since), (_, newer)] = *anchors;
+        if now > 2.0 * newer {
+            *anchors = [anchors[1], (done, now)];
+        }
         if self.bar.is_none() && now <= SHOWN_AFTER_S {
             return;
         }
         let bar = self
             .bar
             .get_or_insert_with(|| new_bar(self.length).with_elapsed(Duration::from_secs_f64(now)));
-        bar.set_length(self.length);
-        bar.set_position(done);
         let rate = (done > first && now > since).then(|| (done - first) as f64 / (now - since));
-        bar.set_message(line(done, self.length, self.unit, rate, &message()));
+        let left = self.limit.map(|limit| limit - now);
+        let (length, done_of_it) = match (self.length, self.limit) {
+            (0, Some(limit)) => ((1e3 * limit) as u64, (1e3 * now) as u64),
+            (length, _) => (length, done),
+        };
+        bar.set_length(length);
+        bar.set_position(done_of_it);
+        bar.set_message(match self.length {
+            0 => time_line(now, left, &message()),
+            length => line(
+                done,
+                length,
+                self.unit,
+                rate.map(|rate| (rate, left)),
+                &message(),
+            ),
+        });
+    }
+}
+
+/// What stands behind the bar of work that is measured by time alone.
+fn time_line(now: f64, left: Option<f64>, message: &str) -> String {
+    let duration = |seconds: f64| HumanDuration(Duration::from_secs_f64(seconds.max(0.0)));
+    let time = match left {
+        Some(left) => format!("{:#} left at most", duration(left)),
+        None => format!("{:#} so far", duration(now)),
+    };
+    match message.is_empty() {
+        true => time,
+        false => format!("{message}, {time}"),
     }
 }
 
 /// What stands behind the bar.
-fn line(done: u64, length: u64, unit: &str, rate: Option<f64>, message: &str) -> String {
+fn line(
+    done: u64,
+    length: u64,
+    unit: &str,
+    rate: Option<(f64, Option<f64>)>,
+    message: &str,
+) -> String {
     let mut line = format!("{done}/{length} {unit}");
     if !message.is_empty() {
         line += &format!(", {message}");
     }
-    if let Some(rate) = rate {
-        let left = Duration::try_from_secs_f64(length.saturating_sub(done) as f64 / rate);
+    if let Some((rate, limit)) = rate {
+        let left = length.saturating_sub(done) as f64 / rate;
+        let left = limit.map_or(left, |limit| left.min(limit.max(0.0)));
+        let left = Duration::try_from_secs_f64(left);
         let left = left.unwrap_or(Duration::MAX);
         line += &format!(
             ", {} {unit}/s, {:#} left",
@@ -110,10 +166,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_follows_from_the_rate_since_the_first_update() {
-        let text = line(1281, 20_000, "steps", Some(640.0), "loss 0.1");
+    fn the_time_left_follows_from_the_rate_and_the_limit() {
+        let text = line(1281, 20_000, "steps", Some((640.0, None)), "loss 0.1");
         assert_eq!(text, "1281/20000 steps, loss 0.1, 640 steps/s, 29s left");
         assert_eq!(line(0, 5, "graphs", None, ""), "0/5 graphs");
-        assert!(line(9, 5, "graphs", Some(1.0), "").ends_with("0s left"));
+        assert!(line(9, 5, "graphs", Some((1.0, None)), "").ends_with("0s left"));
+        let text = line(1281, 20_000, "steps", Some((640.0, Some(7.2))), "");
+        assert!(
+            text.ends_with("7s left"),
+            "the time limit is nearer: {text}"
+        );
+        assert_eq!(
+            time_line(3.0, Some(7.0), "best 14"),
+            "best 14, 7s left at most"
+        );
+        assert_eq!(time_line(3.0, None, ""), "3s so far");
     }
 }

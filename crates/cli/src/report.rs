@@ -1,6 +1,5 @@
 //! Everything that is printed: answers on standard output, the rest on standard error.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shardgraph_job::Checkpoint;
+
+use crate::text::{self, Layout, printable};
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -88,15 +89,25 @@ impl ReportArgs {
         self.is_output_taken.store(is_taken, Ordering::Relaxed);
     }
 
-    /// Prints an answer. A reader that has gone away, as `head` does, is no error.
-    pub(crate) fn answer(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<()> {
-        let mut text = match self.format {
-            AnswerFormat::Text => answer.to_string(),
-            AnswerFormat::Json => serde_json::to_string_pretty(&Envelope::new(answer))?,
+    /// Prints an answer, as text by its keys. A reader that has gone away, as `head` does, is no error.
+    pub(crate) fn answer(
+        &self,
+        answer: &impl Serialize,
+        layout: &Layout<'_>,
+    ) -> anyhow::Result<()> {
+        self.answer_as(answer, || text::render(answer, layout))
+    }
+
+    /// Prints an answer that has a text of its own.
+    pub(crate) fn answer_as(
+        &self,
+        answer: &impl Serialize,
+        text: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        let text = match self.format {
+            AnswerFormat::Text => text()?,
+            AnswerFormat::Json => serde_json::to_string_pretty(&Envelope::new(answer))? + "\n",
         };
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
         if self.is_output_taken.load(Ordering::Relaxed) {
             // Nothing can report a closed standard error.
             let _ = io::stderr().lock().write_all(text.as_bytes());
@@ -107,9 +118,13 @@ impl ReportArgs {
     }
 
     /// Prints one answer of several: as text with a blank line behind it, as JSON on one line. False when the reader has gone away.
-    pub(crate) fn one_of_many(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<bool> {
+    pub(crate) fn one_of_many(
+        &self,
+        answer: &impl Serialize,
+        layout: &Layout<'_>,
+    ) -> anyhow::Result<bool> {
         let text = match self.format {
-            AnswerFormat::Text => answer.to_string(),
+            AnswerFormat::Text => text::render(answer, layout)?,
             AnswerFormat::Json => serde_json::to_string(&Envelope::new(answer))?,
         };
         print(&(text + "\n"))
@@ -129,7 +144,6 @@ impl ReportArgs {
         }
     }
 
-    /// Whether to show progress.
     /// Warns of each damaged checkpoint in a run's folder that going on, if it does, passes over.
     pub(crate) fn warn_of_damage(&self, folder: Option<&Path>, resume: bool) {
         let Some(folder) = folder.filter(|_| resume) else {
@@ -143,6 +157,7 @@ impl ReportArgs {
         }
     }
 
+    /// Whether to show progress.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && !self.no_progress && io::IsTerminal::is_terminal(&io::stderr())
     }
@@ -151,28 +166,6 @@ impl ReportArgs {
 /// Prints a warning whatever the flags.
 pub(crate) fn warning(text: &str) {
     to_stderr("warning", text);
-}
-
-/// Names and values in two columns.
-#[derive(Default)]
-pub(crate) struct Lines(Vec<(String, String)>);
-
-impl Lines {
-    /// One line more.
-    pub(crate) fn push(&mut self, name: &str, value: impl Display) {
-        self.0.push((name.to_owned(), value.to_string()));
-    }
-}
-
-impl Display for Lines {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let width = self.0.iter().map(|(name, _)| name.len()).max();
-        let width = width.unwrap_or(0);
-        for (name, value) in &self.0 {
-            writeln!(f, "{name:width$}  {value}")?;
-        }
-        Ok(())
-    }
 }
 
 /// Prints an error, in every form of answer as text.
@@ -202,18 +195,4 @@ fn to_stderr(level: &str, text: &str) {
     for line in text.lines() {
         let _ = writeln!(out, "{level}: {}", printable(line));
     }
-}
-
-/// A line for a terminal: characters of a file that end lines, move the cursor or turn the direction
-/// of writing are escaped.
-pub(crate) fn printable(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => line.extend(c.escape_debug()),
-            _ if c.is_control() => line.extend(c.escape_debug()),
-            _ => line.push(c),
-        }
-    }
-    line
 }

@@ -15,6 +15,7 @@ mod train_answer;
 mod vectors;
 
 use clap::{Args, Subcommand};
+use shardgraph_rgcn::partition::Method;
 
 use crate::world;
 
@@ -31,6 +32,22 @@ Examples:
 pub(crate) struct RgcnArgs {
     #[command(subcommand)]
     command: RgcnCommand,
+}
+
+/// The cut of messages, of training and of its plan.
+#[derive(Debug, Args)]
+struct PartitionArgs {
+    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
+    /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
+    /// sources); with exact sums the result is the same
+    #[arg(
+        help_heading = "Ranks and devices",
+        hide_short_help = true,
+        long,
+        value_name = "METHOD",
+        default_value = "source"
+    )]
+    partition: Method,
 }
 
 #[derive(Debug, Subcommand)]

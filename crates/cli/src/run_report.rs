@@ -1,7 +1,6 @@
 //! `shardgraph report`: the curves of a run, or the table and the curves of a sweep, as one HTML file that needs no script, no other file and no network.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::sweep_folder::{Row, Sweep, read_sweep};
+use crate::text::Layout;
 
 /// A curve has no more points than this; each is then the mean of several steps.
 const MAX_POINTS: usize = 400;
@@ -74,12 +74,15 @@ pub(crate) fn run(args: &RunReportArgs) -> anyhow::Result<()> {
     let html = page(&name.to_string_lossy(), &curves, settings.as_deref());
     output_file::write(&args.out, |out| out.write_all(html.as_bytes()))
         .with_context(|| format!("{}: cannot write", args.out.display()))?;
-    args.report.answer(&Answer {
-        run: &args.run,
-        lines: text.lines().count(),
-        curves: curves.keys().map(String::as_str).collect(),
-        out: &args.out,
-    })
+    args.report.answer(
+        &Answer {
+            run: &args.run,
+            lines: text.lines().count(),
+            curves: curves.keys().map(String::as_str).collect(),
+            out: &args.out,
+        },
+        &Layout::first("run"),
+    )
 }
 
 /// What is printed of a sweep.
@@ -98,12 +101,15 @@ fn report_sweep(args: &RunReportArgs, sweep: &Sweep, rows: &[Row]) -> anyhow::Re
     let html = sweep.page(rows)?;
     output_file::write(&args.out, |out| out.write_all(html.as_bytes()))
         .with_context(|| format!("{}: cannot write", args.out.display()))?;
-    args.report.answer(&SweepAnswer {
-        run: &args.run,
-        combinations: rows.len(),
-        runs: rows.iter().map(|row| row.runs.len()).sum(),
-        out: &args.out,
-    })
+    args.report.answer(
+        &SweepAnswer {
+            run: &args.run,
+            combinations: rows.len(),
+            runs: rows.iter().map(|row| row.runs.len()).sum(),
+            out: &args.out,
+        },
+        &Layout::first("run"),
+    )
 }
 
 /// The numbers of all lines by key; the error is the line and the reason.
@@ -189,24 +195,6 @@ fn figure(name: &str, key: &str, curve: &Curve) -> Figure {
     let panel = Panel::new(Axis::linear("step").from_zero(), Axis::linear(key)).sized(620.0, 220.0);
     let panel = panel.with(Series::curve("", curve.iter().copied().map(Point::from)));
     Figure::new(key, format!("{key} by step of the run {name}")).panel(panel)
-}
-
-impl fmt::Display for SweepAnswer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "sweep {}", self.run.display())?;
-        writeln!(f, "combinations {}", self.combinations)?;
-        writeln!(f, "runs {}", self.runs)?;
-        writeln!(f, "report {}", self.out.display())
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "run {}", self.run.display())?;
-        writeln!(f, "lines {}", self.lines)?;
-        writeln!(f, "curves {}", self.curves.join(" "))?;
-        writeln!(f, "report {}", self.out.display())
-    }
 }
 
 #[cfg(test)]

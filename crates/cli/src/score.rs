@@ -1,6 +1,5 @@
 //! `shardgraph score`: one policy evaluation from scratch, node by node.
 
-use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,8 @@ use crate::exchange_report::ExchangeReport;
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::output_file;
 use crate::report::ReportArgs;
-use crate::solve::{POLICY_FILE, PathChoice};
+use crate::solve::{POLICY_FILE, PathArgs};
+use crate::text::{Layout, reading};
 use crate::world::{self, ExchangeArgs};
 
 const EXAMPLE: &str = "\
@@ -35,16 +35,8 @@ pub(crate) struct ScoreArgs {
     /// mvc-default]
     #[arg(help_heading = "Method", long, value_name = "FILE|NAME")]
     model: Option<PathBuf>,
-    /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding
-    #[arg(
-        help_heading = "Method",
-        hide_short_help = true,
-        long,
-        value_enum,
-        value_name = "PATH",
-        default_value = "auto"
-    )]
-    path: PathChoice,
+    #[command(flatten)]
+    path: PathArgs,
     #[command(flatten)]
     exchange: ExchangeArgs,
     /// How the graph is stored; auto takes the smaller form
@@ -92,8 +84,6 @@ struct Answer<'a> {
     /// The file of all scores, where one was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,
-    #[serde(skip)]
-    origin: &'a Origin,
 }
 
 /// One node by its original label.
@@ -128,21 +118,27 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let scores = score_nodes(&adjacency, &policy, &options)?;
     let mut out = args.out.iter();
     let written = out.try_for_each(|out| write_scores(out, &scores, &origin.labels));
-    args.report.answer(&Answer {
-        graph: &origin.name,
-        problem: &policy.config.problem,
-        nodes: adjacency.n_nodes(),
-        edges: adjacency.n_edges(),
-        ranks: n_ranks,
-        path: format!("{}+{}", scores.path, storage_name(scores.storage)),
-        exchange: exchange(args, &adjacency, &policy, &scores),
-        policy: &policy.source,
-        seconds: scores.seconds,
-        load_seconds: origin.load_seconds,
-        top: best(&scores, args.top, &origin.labels),
-        out: args.out.as_deref().filter(|_| written.is_ok()),
-        origin: &origin,
-    })?;
+    args.report.answer(
+        &Answer {
+            graph: &origin.name,
+            problem: &policy.config.problem,
+            nodes: adjacency.n_nodes(),
+            edges: adjacency.n_edges(),
+            ranks: n_ranks,
+            path: format!("{}+{}", scores.path, storage_name(scores.storage)),
+            exchange: exchange(args, &adjacency, &policy, &scores),
+            policy: &policy.source,
+            seconds: scores.seconds,
+            load_seconds: origin.load_seconds,
+            top: best(&scores, args.top, &origin.labels),
+            out: args.out.as_deref().filter(|_| written.is_ok()),
+            origin: &origin,
+        },
+        &Layout {
+            below: reading(origin.import.as_ref()),
+            ..Layout::first("top")
+        },
+    )?;
     // Printed although the scores could not be written.
     written?;
     Ok(())
@@ -209,24 +205,4 @@ fn write_scores(
         let path = path.to_owned();
         ErrorKind::Io { path, source }.into()
     })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.origin)?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "ranks {}", self.ranks)?;
-        writeln!(f, "path {}", self.path)?;
-        if let Some(exchange) = &self.exchange {
-            write!(f, "{exchange}")?;
-        }
-        writeln!(f, "policy {}", self.policy)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
-        for scored in &self.top {
-            writeln!(f, "{}\t{}", scored.node, scored.score)?;
-        }
-        Ok(())
-    }
 }

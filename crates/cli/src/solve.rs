@@ -8,7 +8,6 @@ mod problem;
 mod weighted;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -71,7 +70,7 @@ pub(crate) struct SolveArgs {
         long,
         value_enum,
         value_name = "METHOD",
-        default_value_t = Method::Best,
+        default_value = "best",
         hide_possible_values = true
     )]
     method: Method,
@@ -87,8 +86,8 @@ pub(crate) struct SolveArgs {
     node_weights: Option<PathBuf>,
     #[command(flatten)]
     world: WorldArgs,
-    /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name such as
-    /// mvc-three-layers [default: PROBLEM-default]
+    /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name [default:
+    /// PROBLEM-default]
     #[arg(help_heading = "Method", long, value_name = "FILE|NAME")]
     model: Option<PathBuf>,
     /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
@@ -102,16 +101,8 @@ pub(crate) struct SolveArgs {
     /// Episodes of the policy: each from another first pick, the best node, the second best, and so on; the best answer is taken
     #[arg(help_heading = "Method", long, value_name = "N", default_value = "1")]
     starts: u32,
-    /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding, which can decide ties
-    #[arg(
-        help_heading = "Method",
-        hide_short_help = true,
-        long,
-        value_enum,
-        value_name = "PATH",
-        default_value = "auto"
-    )]
-    path: PathChoice,
+    #[command(flatten)]
+    path: PathArgs,
     #[command(flatten)]
     exchange: ExchangeArgs,
     /// Named settings: default, or paper (keeps picks that earlier picks of the same step left without an
@@ -148,22 +139,37 @@ pub(crate) fn problem_names() -> String {
     format!("{} or {last}", others.join(", "))
 }
 
+/// How a policy is evaluated.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PathArgs {
+    /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding, which can decide ties
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_enum,
+        value_name = "PATH",
+        default_value = "auto"
+    )]
+    path: PathChoice,
+}
+
 /// The paths of the embedding, as flags.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PathChoice {
+enum PathChoice {
     Auto,
     General,
     FreeFirstLayer,
     Collapsed,
 }
 
-impl PathChoice {
-    pub(crate) fn path(self) -> Option<EmbeddingPath> {
-        match self {
-            Self::Auto => None,
-            Self::General => Some(EmbeddingPath::General),
-            Self::FreeFirstLayer => Some(EmbeddingPath::FreeFirstLayer),
-            Self::Collapsed => Some(EmbeddingPath::Collapsed),
+impl PathArgs {
+    pub(crate) fn path(&self) -> Option<EmbeddingPath> {
+        match self.path {
+            PathChoice::Auto => None,
+            PathChoice::General => Some(EmbeddingPath::General),
+            PathChoice::FreeFirstLayer => Some(EmbeddingPath::FreeFirstLayer),
+            PathChoice::Collapsed => Some(EmbeddingPath::Collapsed),
         }
     }
 }
@@ -177,18 +183,6 @@ pub(crate) enum Method {
     Greedy,
     Search,
     Exact,
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Best => "best",
-            Self::Policy => "policy",
-            Self::Greedy => "greedy",
-            Self::Search => "search",
-            Self::Exact => "exact",
-        })
-    }
 }
 
 impl SolveArgs {
@@ -238,7 +232,8 @@ impl SolveArgs {
 
     /// Prints the answers.
     fn print(&self, answers: Vec<Answer<'_>>) -> anyhow::Result<()> {
-        self.report.answer(&Answers { answers })
+        let answers = Answers { answers };
+        self.report.answer_as(&answers, || answers.text())
     }
 
     /// Refuses flags of other methods.
@@ -344,7 +339,7 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     if wanted.name == MINIMUM_VERTEX_COVER.name {
         return cover::run(args);
     }
-    args.stages.check(wanted.name, (None, 1))?;
+    args.stages.check(wanted.name, None, 1)?;
     problem::run(args, wanted)
 }
 

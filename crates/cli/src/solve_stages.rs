@@ -1,7 +1,5 @@
 //! The stages of `shardgraph solve` beside the policy: reductions before it, local search after it, and what both do without it.
 
-use std::fmt;
-
 use clap::Args;
 use serde::Serialize;
 use shardgraph_classical::Budget;
@@ -52,7 +50,8 @@ impl StageArgs {
     pub(crate) fn check(
         &self,
         problem: &str,
-        (deadline_of_processes, n_graphs): (Option<Timeout>, usize),
+        deadline_of_processes: Option<Timeout>,
+        n_graphs: usize,
     ) -> anyhow::Result<()> {
         let is_wanted = self.reduce || self.reduce_inside || self.is_polished();
         if is_wanted && problem != "mvc" {
@@ -405,60 +404,6 @@ impl Stage {
             search: None,
         }
     }
-
-    /// What it is called in text.
-    fn title(&self) -> &'static str {
-        match self.name {
-            "policy" => "policy alone",
-            "reduce_inside" => "policy with reductions inside",
-            "reduce" => "reductions and policy",
-            "polish" => "local search after it",
-            "greedy" => "max-degree greedy alone",
-            "reduce_greedy" => "reductions and greedy",
-            "polish_from_greedy" => "local search from greedy",
-            "polish_from_empty" => "local search from nothing",
-            other => other,
-        }
-    }
-}
-
-/// A line without an end.
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} nodes, {:.6} s",
-            self.title(),
-            self.objective,
-            self.seconds
-        )?;
-        match &self.search {
-            None => Ok(()),
-            Some(search) => write!(
-                f,
-                ", {} steps, {:.0} a second, found after {:.3} s",
-                search.search_steps, search.steps_per_s, search.best_seconds
-            ),
-        }
-    }
-}
-
-impl fmt::Display for ReductionReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "kernel nodes {}", self.kernel_nodes)?;
-        writeln!(f, "kernel edges {}", self.kernel_edges)?;
-        writeln!(f, "cover nodes beside the kernel {}", self.offset)?;
-        writeln!(f, "rounds of the policy {}", self.rounds)?;
-        for (rule, count) in self
-            .removed
-            .named()
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-        {
-            writeln!(f, "  removed by {rule}: {count}")?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -475,10 +420,10 @@ mod tests {
             local_search_seed,
             compare: false,
         };
-        assert!(args(Some(5), Some(100)).check("mvc", (None, 1)).is_ok());
-        assert!(args(None, None).check("cut", (None, 1)).is_ok());
+        assert!(args(Some(5), Some(100)).check("mvc", None, 1).is_ok());
+        assert!(args(None, None).check("cut", None, 1).is_ok());
         for problem in ["mvc", "cut"] {
-            let refused = args(Some(5), None).check(problem, (None, 1)).unwrap_err();
+            let refused = args(Some(5), None).check(problem, None, 1).unwrap_err();
             assert!(
                 refused.to_string().contains("--local-search-seed"),
                 "{refused}"

@@ -2,7 +2,6 @@
 
 mod curve;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -20,6 +19,7 @@ use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
+use crate::text::Layout;
 use crate::world::{ExchangeArgs, World, WorldArgs, settle};
 use crate::{interrupt, output_file};
 
@@ -141,8 +141,6 @@ struct Answer<'a> {
     problem: &'a str,
     steps: usize,
     /// Those of earlier calls too.
-    #[serde(skip)]
-    steps_of_run: u64,
     seconds: f64,
     seconds_per_step: f64,
     /// The median over the steps that learnt; null without one.
@@ -382,25 +380,30 @@ fn finish(
         written = output_file::write_all(&[(svg, curve::svg(&outcome.problem, outcome))]);
     }
     // Training may have taken hours: the answer is printed although the picture cannot be written.
-    args.report.answer(&Answer {
-        problem: &outcome.problem,
-        steps: reports.len(),
-        steps_of_run: config.steps,
-        seconds,
-        seconds_per_step: seconds / reports.len().max(1) as f64,
-        learning_step_seconds,
-        ranks: options.n_ranks,
-        batch_ranks: options.n_batch_ranks,
-        device: options.device.kind().to_string(),
-        exchange: exchange(inputs, outcome),
-        final_loss: reports.iter().rev().find_map(|report| report.loss),
-        policy: folder.join("policy.safetensors").display().to_string(),
-        policy_hash: format!("{:016x}", policy.params_hash()),
-        episodes: n_episodes,
-        best_step: outcome.best.map(|(step, _)| step),
-        eval: outcome.best.map(|(_, eval)| eval),
-        svg: args.svg.clone().filter(|_| written.is_ok()),
-    })?;
+    args.report.answer(
+        &Answer {
+            problem: &outcome.problem,
+            steps: reports.len(),
+            seconds,
+            seconds_per_step: seconds / reports.len().max(1) as f64,
+            learning_step_seconds,
+            ranks: options.n_ranks,
+            batch_ranks: options.n_batch_ranks,
+            device: options.device.kind().to_string(),
+            exchange: exchange(inputs, outcome),
+            final_loss: reports.iter().rev().find_map(|report| report.loss),
+            policy: folder.join("policy.safetensors").display().to_string(),
+            policy_hash: format!("{:016x}", policy.params_hash()),
+            episodes: n_episodes,
+            best_step: outcome.best.map(|(step, _)| step),
+            eval: outcome.best.map(|(_, eval)| eval),
+            svg: args.svg.clone().filter(|_| written.is_ok()),
+        },
+        &Layout {
+            headline: Some(format!("trained to step {}", config.steps)),
+            ..Layout::first("final_loss")
+        },
+    )?;
     Ok(written?)
 }
 
@@ -427,48 +430,4 @@ fn exchange(inputs: &Inputs, outcome: &TrainOutcome) -> Option<ExchangeReport> {
     };
     let (n_steps, per_step) = (outcome.reports.len() as u64, paper.training_step_bytes());
     Some(ExchangeReport::new(exchange, n_steps, (&paper, per_step)))
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "problem {}", self.problem)?;
-        match self.steps_of_run == self.steps as u64 {
-            true => writeln!(f, "steps {}", self.steps)?,
-            false => writeln!(
-                f,
-                "steps {} ({} of them now)",
-                self.steps_of_run, self.steps
-            )?,
-        }
-        writeln!(f, "episodes {}", self.episodes)?;
-        match self.final_loss {
-            Some(loss) => writeln!(f, "final loss {loss}")?,
-            None => writeln!(f, "final loss none (the memory never held a batch)")?,
-        }
-        if let (Some(step), Some(eval)) = (self.best_step, &self.eval) {
-            writeln!(
-                f,
-                "policy of step {step}: {:.4} on held-back graphs, best greedy {:.4}",
-                eval.objective, eval.baseline
-            )?;
-        }
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
-        if let Some(seconds) = self.learning_step_seconds {
-            writeln!(f, "seconds of a step that learns {seconds:.9} (median)")?;
-        }
-        writeln!(f, "ranks {}", self.ranks)?;
-        if self.batch_ranks > 1 {
-            writeln!(f, "batch ranks {}", self.batch_ranks)?;
-        }
-        writeln!(f, "device {}", self.device)?;
-        if let Some(exchange) = &self.exchange {
-            write!(f, "{exchange}")?;
-        }
-        if let Some(svg) = &self.svg {
-            writeln!(f, "picture {}", svg.display())?;
-        }
-        writeln!(f, "policy {}", self.policy)?;
-        writeln!(f, "policy hash {}", self.policy_hash)
-    }
 }

@@ -1,6 +1,5 @@
 //! `shardgraph embed classify`: what rows say of given classes; `embed eval --classes` says the same of an embedding that it trains.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,6 +11,7 @@ use shardgraph_metrics::F1;
 
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 
 const EXAMPLE: &str = "\
 Example:
@@ -150,28 +150,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     args.flags.check()?;
     let embedding = formats::read(&args.model, args.embedding_format)?;
     let classes = Classes::read(&args.classes, embedding.labels())?;
+    let scores = args.flags.scores(&embedding, &classes, args.seed)?;
     args.report
-        .answer(&args.flags.scores(&embedding, &classes, args.seed)?)
-}
-
-impl fmt::Display for ClassScores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "classes {}", self.classes)?;
-        writeln!(f, "nodes with a class {}", self.classified_nodes)?;
-        writeln!(f, "share fitted to  micro F1  macro F1")?;
-        for of in &self.classification {
-            let OfShare {
-                train_share,
-                micro_f1,
-                macro_f1,
-            } = of;
-            writeln!(f, "{train_share:<16} {micro_f1:<9.4} {macro_f1:.4}")?;
-        }
-        let of = &self.communities;
-        writeln!(f, "nodes with one class {}", of.nodes)?;
-        match of.nmi {
-            Some(nmi) => writeln!(f, "mutual information of {} clusters {nmi:.4}", of.clusters),
-            None => writeln!(f, "mutual information none: no node has exactly one class"),
-        }
-    }
+        .answer(&scores, &Layout::first("classification"))
 }

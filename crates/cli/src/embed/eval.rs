@@ -1,6 +1,5 @@
 //! `shardgraph embed eval`: link prediction with an embedding of the larger share of a graph's edges.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,13 +14,13 @@ use shardgraph_line::nodes::Classes;
 use shardgraph_line::{Config, Embedding, Line, NodeLabels, Selection, Store, train};
 
 use super::classify::{ClassFlags, ClassScores};
-use super::selection::write_selection;
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::text::{self, Layout, reading};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -104,8 +103,6 @@ struct Answer<'a> {
     first_rate: f32,
     load_seconds: f64,
     runs: &'a [RunScore],
-    #[serde(skip)]
-    origin: &'a Origin,
 }
 
 /// Loads, evaluates and prints the answer.
@@ -146,7 +143,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     }
     let read = |path: &PathBuf| Classes::read(path, &labels);
     let classes = args.classes.as_ref().map(read).transpose()?;
-    let mut show = Progress::new(&args.report, 1, "samples");
+    let mut show = Progress::new(&args.report, 0, "samples");
     let mut step = |progress: shardgraph_line::Progress| {
         show.set_length(progress.n_samples);
         show.update(progress.samples, String::new);
@@ -164,19 +161,27 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let by_class = match &classes {
         None => None,
         Some(classes) => {
-            let embedding = of_all_edges(&graph, labels, (&config, line, &eval), &device)?;
+            let embedding = of_all_edges(&graph, labels, &config, line, &eval, &device)?;
             Some(args.class_flags.scores(&embedding, classes, config.seed)?)
         }
     };
-    let (nodes, edges) = (graph.n_nodes(), graph.n_edges());
-    let mut answer = answer((nodes, edges), &config, &eval, &scores, &origin);
+    let mut answer = answer(&graph, &config, &eval, &scores, &origin);
     answer.nodes_by_class = by_class;
     answer.selections = selections;
     if let Some(rows) = against {
         let scores = evaluate_rows(&graph, config.seed, &eval, &mut |_, _| Ok(rows.clone()))?;
         answer.against = scores.first().map(|score| score.embedding);
     }
-    args.report.answer(&answer)
+    let settings = text::settings(answer.config)?;
+    let hidden = settings.iter().map(String::as_str).collect();
+    args.report.answer(
+        &answer,
+        &Layout {
+            below: reading(origin.import.as_ref()),
+            hidden,
+            ..Layout::first("auc_uniform")
+        },
+    )
 }
 
 /// Rows of a file in the order of the graph's nodes; a node without one has zeros.
@@ -202,7 +207,9 @@ fn rows_of(path: &Path, labels: &NodeLabels) -> anyhow::Result<Embedding> {
 fn of_all_edges(
     graph: &Graph,
     labels: NodeLabels,
-    (config, line, eval): (&Config, Option<Line>, &EvalConfig),
+    config: &Config,
+    line: Option<Line>,
+    eval: &EvalConfig,
     device: &Device,
 ) -> anyhow::Result<Embedding> {
     let n_nodes = graph.n_nodes();
@@ -219,7 +226,7 @@ fn of_all_edges(
 }
 
 fn answer<'a>(
-    (nodes, edges): (u32, u64),
+    graph: &Graph,
     config: &'a Config,
     eval: &EvalConfig,
     runs: &'a [RunScore],
@@ -247,8 +254,8 @@ fn answer<'a>(
     };
     Answer {
         graph: &origin.name,
-        nodes,
-        edges,
+        nodes: graph.n_nodes(),
+        edges: graph.n_edges(),
         auc_uniform: embedding.uniform,
         auc_degree_matched: embedding.degree_matched,
         auc_uniform_spread: spread(&|run| run.embedding.uniform),
@@ -280,59 +287,5 @@ fn answer<'a>(
         first_rate: config.first_rate(),
         load_seconds: origin.load_seconds,
         runs,
-        origin,
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.origin)?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(
-            f,
-            "AUC against          uniform pairs  degree-matched pairs"
-        )?;
-        let embedding = Auc {
-            uniform: self.auc_uniform,
-            degree_matched: self.auc_degree_matched,
-        };
-        let rows = [
-            ("degree product", self.degree_product),
-            ("common neighbours", self.common_neighbors),
-            ("Adamic-Adar", self.adamic_adar),
-        ];
-        let factorised = self.factorised.iter().flat_map(Factorised::each);
-        let of_rows = [("embedding", embedding)].into_iter();
-        let of_rows = of_rows.chain(self.operators.each());
-        for (name, auc) in of_rows.chain(rows).chain(factorised) {
-            writeln!(
-                f,
-                "{name:<20} {:<14.4} {:.4}",
-                auc.uniform, auc.degree_matched
-            )?;
-        }
-        if let Some(auc) = self.against {
-            let name = "rows of --against";
-            writeln!(
-                f,
-                "{name:<20} {:<14.4} {:.4}",
-                auc.uniform, auc.degree_matched
-            )?;
-        }
-        if let Some(selection) = self.selections.last() {
-            write_selection(f, selection)?;
-        }
-        writeln!(f, "runs {}", self.runs.len())?;
-        writeln!(f, "nodes without a training edge {}", self.unseen_nodes)?;
-        writeln!(f, "samples {}", self.samples)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "training seconds {:.6}", self.training_seconds)?;
-        writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
-        match &self.nodes_by_class {
-            Some(scores) => write!(f, "{scores}"),
-            None => Ok(()),
-        }
     }
 }

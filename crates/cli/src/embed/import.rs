@@ -1,6 +1,5 @@
 //! `shardgraph embed import`: a graph in buckets, once for many trainings; and the same for a single one.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -18,6 +17,7 @@ use crate::graph_argument::GraphArgs;
 use crate::peak_memory::program_bytes;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 use crate::{output_file, quantity};
 
 const EXAMPLE: &str = "\
@@ -88,19 +88,22 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         feed,
     )?;
     drop(show);
-    args.report.answer(&Answer {
-        graph: args.graph.argument(),
-        nodes: imported.n_nodes,
-        edges: imported.n_edges,
-        parts: imported.n_parts,
-        self_loops_dropped: imported.self_loops_dropped,
-        zero_weights: imported.zero_weights,
-        file_bytes: imported.file_bytes,
-        memory_bytes: imported.memory,
-        seconds: timer.elapsed_s(),
-        resumed: imported.is_resumed,
-        out: &args.out,
-    })
+    args.report.answer(
+        &Answer {
+            graph: args.graph.argument(),
+            nodes: imported.n_nodes,
+            edges: imported.n_edges,
+            parts: imported.n_parts,
+            self_loops_dropped: imported.self_loops_dropped,
+            zero_weights: imported.zero_weights,
+            file_bytes: imported.file_bytes,
+            memory_bytes: imported.memory,
+            seconds: timer.elapsed_s(),
+            resumed: imported.is_resumed,
+            out: &args.out,
+        },
+        &Layout::first("edges"),
+    )
 }
 
 impl ImportFlags {
@@ -166,7 +169,8 @@ impl Show {
 pub(crate) fn opened(
     graph: &GraphArgs,
     flags: &ImportFlags,
-    (parts, config): (Option<u32>, &Config),
+    parts: Option<u32>,
+    config: &Config,
     near: &Path,
     report: &ReportArgs,
 ) -> anyhow::Result<Store> {
@@ -278,15 +282,16 @@ fn origin(source: &str, options: &ImportOptions) -> String {
 pub(crate) fn kept(
     graph: &GraphArgs,
     flags: &ImportFlags,
-    cut: (Option<u32>, &Config),
+    parts: Option<u32>,
+    config: &Config,
     work: &Path,
     report: &ReportArgs,
 ) -> anyhow::Result<(Store, Option<KeptStore>)> {
-    let options = flags.training_options(graph, cut.0, cut.1);
+    let options = flags.training_options(graph, parts, config);
     let is_store = graph.file().is_some_and(Store::is_store);
     let Some(source) = options.source.as_ref().filter(|_| !is_store) else {
         return Ok((
-            opened(graph, flags, cut, &work.join("edges"), report)?,
+            opened(graph, flags, parts, config, &work.join("edges"), report)?,
             None,
         ));
     };
@@ -312,21 +317,4 @@ pub(crate) fn kept(
     }
     note(report, &imported?);
     Ok((Store::open(&kept.store)?, Some(kept)))
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "parts {}", self.parts)?;
-        writeln!(f, "self-loops dropped {}", self.self_loops_dropped)?;
-        writeln!(f, "edges of weight 0 {}", self.zero_weights)?;
-        writeln!(f, "file bytes {}", self.file_bytes)?;
-        writeln!(f, "memory bytes {}", self.memory_bytes)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        if self.resumed {
-            writeln!(f, "edges were read by an import that was killed")?;
-        }
-        writeln!(f, "store {}", self.out.display())
-    }
 }

@@ -1,6 +1,5 @@
 //! `shardgraph embed near`: the nodes whose rows point in nearly the same direction.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,6 +8,7 @@ use shardgraph_line::formats::{self, FileFormat};
 
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -77,25 +77,11 @@ pub(crate) fn run(args: &NearArgs) -> anyhow::Result<()> {
             near: near.collect(),
         });
     }
-    args.report.answer(&match answers.len() {
-        1 => Answer::One(answers.remove(0)),
-        _ => Answer::Many { nodes: answers },
-    })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Answer::One(one) => one
-                .near
-                .iter()
-                .try_for_each(|near| writeln!(f, "{:.6} {}", near.cosine, near.node)),
-            Answer::Many { nodes } => nodes.iter().try_for_each(|of| {
-                let mut near = of.near.iter();
-                near.try_for_each(|near| {
-                    writeln!(f, "{} {:.6} {}", of.node, near.cosine, near.node)
-                })
-            }),
-        }
-    }
+    args.report.answer(
+        &match answers.len() {
+            1 => Answer::One(answers.remove(0)),
+            _ => Answer::Many { nodes: answers },
+        },
+        &Layout::first("node"),
+    )
 }

@@ -1,6 +1,5 @@
 //! `shardgraph embed picture`: an embedding on the plane of its two principal axes.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +11,7 @@ use shardgraph_storage::write_atomic;
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 
 const EXAMPLE: &str = "\
 Example:
@@ -73,20 +73,13 @@ pub(crate) fn run(args: &PictureArgs) -> anyhow::Result<()> {
     let picture = svg(&plane, &embedding, classes.as_ref());
     write_atomic(&args.out, |out| out.write_all(picture.as_bytes()))
         .map_err(|error| wrong(&format!("cannot write: {error}")))?;
-    args.report.answer(&Answer {
-        nodes: embedding.n_nodes(),
-        points: plane.nodes.len(),
-        variance_shares: plane.shares,
-        out: &args.out,
-    })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, second] = self.variance_shares;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "points {}", self.points)?;
-        writeln!(f, "share of the variance {first:.4} {second:.4}")?;
-        writeln!(f, "picture {}", self.out.display())
-    }
+    args.report.answer(
+        &Answer {
+            nodes: embedding.n_nodes(),
+            points: plane.nodes.len(),
+            variance_shares: plane.shares,
+            out: &args.out,
+        },
+        &Layout::first("points"),
+    )
 }

@@ -11,15 +11,21 @@ use crate::report::ReportArgs;
 /// metrics of the run, as far as they could be written.
 pub(super) struct Show {
     samples: Progress,
+    n_trials: usize,
     passes: Vec<PassReport>,
     metrics: Option<RunMetrics>,
     failure: Option<anyhow::Error>,
 }
 
 impl Show {
-    pub(super) fn new(report: &ReportArgs, metrics: Option<RunMetrics>) -> Show {
+    pub(super) fn new(
+        report: &ReportArgs,
+        time_limit: Option<f64>,
+        metrics: Option<RunMetrics>,
+    ) -> Show {
         Show {
-            samples: Progress::new(report, 1, "samples"),
+            samples: Progress::new(report, 0, "samples").within(time_limit),
+            n_trials: 0,
             passes: Vec::new(),
             metrics,
             failure: None,
@@ -27,9 +33,17 @@ impl Show {
     }
 
     pub(super) fn step(&mut self, progress: shardgraph_line::Progress<'_>) {
-        if progress.trial.is_none() {
-            self.samples.set_length(progress.n_samples);
-            self.samples.update(progress.samples, String::new);
+        match progress.trial {
+            Some(trial) => {
+                self.n_trials += 1;
+                let (n_trials, auc) = (self.n_trials, trial.auc.uniform);
+                self.samples
+                    .update(0, || format!("trial {n_trials}, AUC {auc:.4}"));
+            }
+            None => {
+                self.samples.set_length(progress.n_samples);
+                self.samples.update(progress.samples, String::new);
+            }
         }
         self.passes.extend(progress.pass);
         if let (Some(metrics), None) = (&mut self.metrics, &self.failure) {

@@ -1,6 +1,5 @@
 //! `shardgraph embed GRAPH`: trains and writes an embedding.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,13 +15,14 @@ use shardgraph_line::{
 use super::curve;
 use super::import::{ImportFlags, KeptStore, kept, opened};
 use super::run_metrics::RunMetrics;
-use super::selection::{warn_of_baselines, write_selection};
+use super::selection::warn_of_baselines;
 use super::settings::SettingsArgs;
 use super::show::Show;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
 use crate::peak_memory::{peak_memory, program_bytes};
 use crate::report::ReportArgs;
+use crate::text::{self, Layout};
 use crate::{duration, output_file};
 
 /// Embed the nodes of a graph
@@ -219,7 +219,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         device: &device,
     };
     let metrics = (args.run.as_deref()).map(|path| RunMetrics::new(path, n_passes));
-    let mut show = Show::new(&args.report, metrics.transpose()?);
+    let time_limit = select.as_ref().and_then(|select| select.time_limit_s);
+    let mut show = Show::new(&args.report, time_limit, metrics.transpose()?);
     let took = match (&args.disk.work, &select) {
         (Some(work), _) => on_disk(
             args,
@@ -244,7 +245,12 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     }
     let answer = answer(args, training, took, load_seconds);
     show.finish(&answer)?;
-    args.report.answer(&answer)
+    let settings = text::settings(answer.config)?;
+    let layout = Layout {
+        hidden: settings.iter().map(String::as_str).collect(),
+        ..Layout::first("samples_per_s")
+    };
+    args.report.answer(&answer, &layout)
 }
 
 fn answer<'a>(
@@ -294,13 +300,16 @@ fn loaded(
     config: &Config,
     form: FileFormat,
 ) -> anyhow::Result<(Store, Option<KeptStore>)> {
-    let cut = (args.settings.parts, config);
+    let parts = args.settings.parts;
     let (graph, flags, report) = (&args.graph, &args.import, &args.report);
     let (store, of_run) = match &args.disk.work {
-        None => (opened(graph, flags, cut, &args.out, report)?, None),
+        None => (
+            opened(graph, flags, parts, config, &args.out, report)?,
+            None,
+        ),
         Some(work) => {
             make(work)?;
-            kept(graph, flags, cut, work, report)?
+            kept(graph, flags, parts, config, work, report)?
         }
     };
     if args.disk.work.is_none() {
@@ -522,49 +531,4 @@ fn on_disk(
             resumed_samples: trained.resumed_samples,
         }),
     })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "columns {}", self.columns)?;
-        writeln!(f, "parts {}", self.parts)?;
-        writeln!(f, "threads {}", self.config.threads)?;
-        if let Some(mode) = self.config.mode {
-            writeln!(f, "mode {mode}")?;
-        }
-        match &self.selection {
-            Some(selection) => write_selection(f, selection)?,
-            None => writeln!(f, "learning rate {}", self.first_rate)?,
-        }
-        writeln!(f, "samples {}", self.samples)?;
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "training seconds {:.6}", self.training_seconds)?;
-        writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
-        writeln!(f, "device {}", self.device)?;
-        writeln!(f, "preparation seconds {:.6}", self.preparation_seconds)?;
-        writeln!(f, "update seconds {:.6}", self.update_seconds)?;
-        writeln!(f, "bytes moved {:.0}", self.bytes_moved)?;
-        if let Some(peak) = self.peak_memory_bytes {
-            writeln!(f, "peak memory bytes {peak}")?;
-        }
-        if let Some(disk) = &self.disk {
-            writeln!(f, "groups on disk {}", disk.groups)?;
-            writeln!(f, "groups loaded {}", disk.loads)?;
-            writeln!(f, "bytes read {}", disk.read_bytes)?;
-            writeln!(f, "bytes written {}", disk.written_bytes)?;
-            writeln!(f, "bytes of rows in memory {}", disk.peak_row_bytes)?;
-            writeln!(f, "seconds waited for rows {:.6}", disk.stall_seconds)?;
-            writeln!(f, "  for reading {:.6}", disk.reading_stall_seconds)?;
-            writeln!(f, "  for writing {:.6}", disk.writing_stall_seconds)?;
-            writeln!(f, "  for making them {:.6}", disk.making_seconds)?;
-            writeln!(f, "seconds in checkpoints {:.6}", disk.checkpoint_seconds)?;
-            writeln!(f, "seconds of the disk {:.6}", disk.disk_seconds)?;
-            writeln!(f, "seconds of overlap {:.6}", disk.overlap_seconds)?;
-            writeln!(f, "samples of earlier calls {}", disk.resumed_samples)?;
-        }
-        writeln!(f, "embedding file {}", self.out.display())
-    }
 }

@@ -1,7 +1,6 @@
 //! Known optima: a table of the user's, as CSV.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -20,18 +19,6 @@ pub(super) struct Optimum {
     pub(super) proved: bool,
     /// `table` or `exact`.
     pub(super) source: &'static str,
-}
-
-/// A number of nodes without a fraction.
-impl fmt::Display for Optimum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = if self.proved { "optimum" } else { "best known" };
-        let from = match self.source {
-            "exact" => "proved here",
-            other => other,
-        };
-        write!(f, "{name} {} ({from})", self.value)
-    }
 }
 
 /// A table of them.

@@ -1,6 +1,5 @@
 //! The rows of one graph: the policy's, and those of everything that needs none. Every answer is checked.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -21,7 +20,6 @@ use shardgraph_solver::{
 };
 
 use super::reference::Reference;
-use super::score::cell;
 
 /// Whether a row needs the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,18 +54,6 @@ impl Row {
             gap_closed: None,
             seconds,
         }
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ratio, gap) = (cell(self.ratio), cell(self.gap_closed));
-        let objective = self.objective.to_string();
-        write!(
-            f,
-            "{:<28} {objective:>12} {ratio:>9} {gap:>10} {:>12.6}",
-            self.name, self.seconds
-        )
     }
 }
 

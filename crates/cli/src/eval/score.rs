@@ -1,7 +1,5 @@
 //! Rows against the optimum: ratios, the share of a gap that is closed, and sums over graphs.
 
-use std::fmt;
-
 use serde::Serialize;
 use shardgraph_solver::problem::{Objective, Sense};
 
@@ -145,18 +143,6 @@ pub(super) fn totals(sense: Sense, graphs: &[OfGraph]) -> Vec<Total> {
         })
     };
     first.rows.iter().filter_map(total).collect()
-}
-
-/// A number, or nothing, in a column.
-pub(super) fn cell(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| format!("{value:.4}"))
-}
-
-impl fmt::Display for Total {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ratio, gap) = (cell(self.mean_ratio), cell(self.gap_closed));
-        write!(f, "{:<28} {:>12} {ratio:>9} {gap:>10}", self.name, self.sum)
-    }
 }
 
 #[cfg(test)]

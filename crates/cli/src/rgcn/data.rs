@@ -1,6 +1,5 @@
 //! The graph and the labels that a subcommand of `rgcn` works on: read or generated, then made smaller as asked.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -370,18 +369,6 @@ impl DataArgs {
             class: self.class_column.clone(),
         };
         Ok(Some(read_labels(&files, &columns, &import.nodes)?))
-    }
-}
-
-/// The graph and, indented, what reading it dropped; one line each.
-impl fmt::Display for Data {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "graph {}", self.name)?;
-        let report = self.report.as_ref().map(ToString::to_string);
-        for line in report.unwrap_or_default().lines() {
-            writeln!(f, "  {line}")?;
-        }
-        Ok(())
     }
 }
 

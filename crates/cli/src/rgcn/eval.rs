@@ -1,6 +1,5 @@
 //! `shardgraph rgcn eval`: how well a trained model does on labelled nodes.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,11 +9,12 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate, run_config};
 
-use super::accuracy::write_evaluation;
-use super::data::{Data, DataArgs};
+use super::accuracy::{accuracy_of, confusion};
+use super::data::DataArgs;
 use super::links;
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -48,8 +48,6 @@ struct Answer<'a> {
     seconds: f64,
     load_seconds: f64,
     import: &'a Option<ImportReport>,
-    #[serde(skip)]
-    data: &'a Data,
 }
 
 /// Loads data and model and prints the answer.
@@ -77,23 +75,22 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         &labelled.labels,
         Timeout::default(),
     )?;
-    args.report.answer(&Answer {
-        graph: &data.name,
-        mode: of_run.mode.to_string(),
-        epochs: of_run.epochs,
-        classes: &labelled.classes,
-        evaluation,
-        seconds: timer.elapsed_s(),
-        load_seconds: data.load_seconds,
-        import: &data.report,
-        data: &data,
-    })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.data)?;
-        writeln!(f, "trained in mode {}, {} epochs", self.mode, self.epochs)?;
-        write_evaluation(f, &self.evaluation, self.classes)
-    }
+    let below = confusion(&evaluation, &labelled.classes) + &reading(data.report.as_ref());
+    let layout = Layout {
+        below,
+        ..Layout::first(accuracy_of(&evaluation))
+    };
+    args.report.answer(
+        &Answer {
+            graph: &data.name,
+            mode: of_run.mode.to_string(),
+            epochs: of_run.epochs,
+            classes: &labelled.classes,
+            evaluation,
+            seconds: timer.elapsed_s(),
+            load_seconds: data.load_seconds,
+            import: &data.report,
+        },
+        &layout,
+    )
 }

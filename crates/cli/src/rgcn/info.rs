@@ -1,7 +1,5 @@
 //! `shardgraph rgcn info`: what a relational graph and its labels hold.
 
-use std::fmt;
-
 use clap::Args;
 use serde::Serialize;
 use shardgraph_rgcn::RelationalGraph;
@@ -10,6 +8,7 @@ use shardgraph_rgcn::partition::Pairs;
 
 use super::data::{Data, DataArgs};
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 
 const EXAMPLE: &str = "\
 Example:
@@ -44,14 +43,18 @@ struct Answer<'a> {
     valid_labels: usize,
     load_seconds: f64,
     import: &'a Option<ImportReport>,
-    #[serde(skip)]
-    data: &'a Data,
 }
 
 /// Loads the data and prints the answer.
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
     let data = args.data.load()?;
-    args.report.answer(&answer(&data))
+    args.report.answer(
+        &answer(&data),
+        &Layout {
+            below: reading(data.report.as_ref()),
+            ..Layout::first("edges")
+        },
+    )
 }
 
 fn answer(data: &Data) -> Answer<'_> {
@@ -80,7 +83,6 @@ fn answer(data: &Data) -> Answer<'_> {
         valid_labels: of_set(shardgraph_rgcn::Labels::valid),
         load_seconds: data.load_seconds,
         import: &data.report,
-        data,
     }
 }
 
@@ -101,37 +103,4 @@ fn largest(counts: &[u64]) -> (u32, u64) {
         (0, 0),
         |best, next| if next.1 > best.1 { next } else { best },
     )
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.data)?;
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "edges {}", self.edges)?;
-        writeln!(
-            f,
-            "relations {} ({} of them inverse)",
-            self.relations, self.inverse_relations
-        )?;
-        writeln!(f, "pairs of source and relation {}", self.pairs)?;
-        writeln!(
-            f,
-            "largest relation {} ({} edges)",
-            self.largest_relation, self.largest_relation_edges
-        )?;
-        writeln!(
-            f,
-            "busiest node {} ({} ends of edges)",
-            self.busiest_node, self.busiest_node_edges
-        )?;
-        if self.classes > 0 {
-            writeln!(f, "classes {}", self.classes)?;
-            writeln!(
-                f,
-                "labels {} to learn from, {} to test on, {} to choose by",
-                self.train_labels, self.test_labels, self.valid_labels
-            )?;
-        }
-        writeln!(f, "load seconds {:.6}", self.load_seconds)
-    }
 }

@@ -1,6 +1,5 @@
 //! `shardgraph rgcn train --task links`: a model that predicts links, and how well true links rank.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -19,6 +18,7 @@ use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 
 /// What a model is trained for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -284,26 +284,42 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
     };
     let outcome = train_links(&files.links, &config, &given.options, &mut progress)?;
     let training = training(&outcome);
-    let scores = (outcome.valid, outcome.test);
     let last = outcome.reports.last().map(|report| report.step as u32);
     let epochs = last.unwrap_or(outcome.config.encoder.epochs);
-    let settings = (&outcome.config, epochs);
-    let answer = answer(&files, settings, scores, Ok(training));
-    given.report.answer(&answer)
+    let (valid, test) = (outcome.valid, outcome.test);
+    let answer = answer(&files, &outcome.config, epochs, valid, test, Ok(training));
+    print(&answer, given.report)
 }
 
 /// Loads triples and model, ranks and prints the answer.
 pub(crate) fn eval(data: &DataArgs, saved: &Path, report: &ReportArgs) -> anyhow::Result<()> {
     let files = data.load_links()?;
     let saved = SavedLinks::read(&files.links, saved)?;
-    let scores = saved.rank(&files.links)?;
-    if scores == (None, None) {
+    let (valid, test) = saved.rank(&files.links)?;
+    if valid.is_none() && test.is_none() {
         let text = "there is nothing to rank: name triples with --test or --valid";
         return Err(BadInput(text.to_owned()).into());
     }
-    let settings = (saved.config(), saved.epochs_done());
     let filter = saved.has_filter_of_run(&files.links);
-    report.answer(&answer(&files, settings, scores, Err(filter)))
+    let (settings, epochs) = (saved.config(), saved.epochs_done());
+    print(
+        &answer(&files, settings, epochs, valid, test, Err(filter)),
+        report,
+    )
+}
+
+/// Prints the answer; where ranks are filtered by other triples than the run's, a warning tells.
+fn print(answer: &Answer<'_>, report: &ReportArgs) -> anyhow::Result<()> {
+    if answer.filter_is_of_run == Some(false) {
+        report.warning(
+            "the files have other known triples than those of the run, so filtered ranks are not comparable to the run's own",
+        );
+    }
+    let layout = Layout {
+        below: reading(Some(answer.import)),
+        ..Layout::first("mrr")
+    };
+    report.answer(answer, &layout)
 }
 
 /// What a model that predicts links is asked.
@@ -368,7 +384,8 @@ pub(super) struct End {
 /// Loads triples and model and prints the likeliest ends.
 pub(crate) fn complete(
     question: &QuestionArgs,
-    (data, run): (&DataArgs, &Path),
+    data: &DataArgs,
+    run: &Path,
     out: Option<&Path>,
     report: &ReportArgs,
 ) -> anyhow::Result<()> {
@@ -408,22 +425,18 @@ pub(crate) fn complete(
         score: end.score,
         known: end.is_known,
     });
-    report.answer(&Ends {
+    let answer = Ends {
         graph: &files.name,
         mode: saved.config().encoder.mode.to_string(),
         ends: ends.collect(),
         import: &files.report,
-    })
-}
-
-impl fmt::Display for Ends<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for End { node, score, known } in &self.ends {
-            let known = if *known { "\tknown" } else { "" };
-            writeln!(f, "{node}\t{score:.4}{known}")?;
-        }
-        Ok(())
-    }
+    };
+    // A column a program reads: ends alone, with tabs between.
+    let line = |End { node, score, known }: &End| {
+        let known = if *known { "\tknown" } else { "" };
+        format!("{node}\t{score:.4}{known}\n")
+    };
+    report.answer_as(&answer, || Ok(answer.ends.iter().map(line).collect()))
 }
 
 fn training(outcome: &LinkOutcome) -> Training {
@@ -442,8 +455,10 @@ fn training(outcome: &LinkOutcome) -> Training {
 /// `training`, or of an evaluation whether it filters as the run did.
 fn answer<'a>(
     files: &'a LinkFiles,
-    (settings, epochs): (&'a LinkConfig, u32),
-    (valid, test): (Option<LinkScores>, Option<LinkScores>),
+    settings: &'a LinkConfig,
+    epochs: u32,
+    valid: Option<LinkScores>,
+    test: Option<LinkScores>,
     training: Result<Training, Option<bool>>,
 ) -> Answer<'a> {
     let shown = test.or(valid).map(|scores| scores.filtered);
@@ -479,92 +494,5 @@ fn answer<'a>(
         peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
         load_seconds: files.load_seconds,
         import: &files.report,
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "graph {}", self.graph)?;
-        for line in self.import.to_string().lines() {
-            writeln!(f, "  {line}")?;
-        }
-        writeln!(
-            f,
-            "triples {} to learn from, {} to validate, {} to test on; {} nodes, {} relations",
-            self.train_triples, self.valid_triples, self.test_triples, self.nodes, self.relations
-        )?;
-        self.write_overlap(f)?;
-        writeln!(f, "mode {}, {} epochs", self.mode, self.epochs)?;
-        self.write_scores(f)?;
-        let training = self.training.as_ref();
-        if let Some(best) = training.map(|training| training.best_epoch)
-            && best != self.epochs
-        {
-            writeln!(f, "the model is that of epoch {best}")?;
-        }
-        if let Some(mrr) = training.and_then(|training| training.decoder_valid_mrr) {
-            writeln!(f, "the decoder alone: valid MRR {mrr:.4}")?;
-        }
-        if let Some(epoch) = training.and_then(|training| training.epoch_ms) {
-            writeln!(f, "epoch ms {epoch:.1}, the least of all")?;
-        }
-        if let Some(loss) = training.and_then(|training| training.final_loss) {
-            writeln!(f, "final loss {loss:.6}")?;
-        }
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let predicted = training.map(|training| mib(training.predicted_bytes));
-        match (self.peak_mib, predicted) {
-            (Some(peak), Some(predicted)) => {
-                writeln!(f, "peak MiB {peak:.1} (predicted {predicted:.1})")
-            }
-            (Some(peak), None) => writeln!(f, "peak MiB {peak:.1}"),
-            (None, _) => Ok(()),
-        }
-    }
-}
-
-impl Answer<'_> {
-    /// What of the sets is no fair question, and what is left out of ranks.
-    fn write_overlap(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sets = [
-            ("valid", self.valid_learnt, self.valid_unseen),
-            ("test", self.test_learnt, self.test_unseen),
-        ];
-        for (set, n_learnt, n_unseen) in sets {
-            if n_learnt + n_unseen > 0 {
-                writeln!(
-                    f,
-                    "{set}: {n_learnt} triples are also learnt from, {n_unseen} have a node or relation that is not"
-                )?;
-            }
-        }
-        if self.filter_is_of_run == Some(false) {
-            let why = "so filtered ranks are not comparable to the run's own";
-            writeln!(
-                f,
-                "the files have other known triples than those of the run, {why}"
-            )?;
-        }
-        Ok(())
-    }
-
-    fn write_scores(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (set, scores) in [("valid", self.valid), ("test", self.test)] {
-            let Some(scores) = scores else { continue };
-            let rows = [
-                ("filtered", scores.filtered),
-                ("filtered, heads", scores.filtered_heads),
-                ("filtered, tails", scores.filtered_tails),
-                ("raw", scores.raw),
-            ];
-            for (kind, s) in rows {
-                writeln!(
-                    f,
-                    "{set}, {kind}: MRR {:.4}, hits at 1 {:.4}, at 3 {:.4}, at 10 {:.4}, mean rank {:.1} of {}",
-                    s.mrr, s.hits_at_1, s.hits_at_3, s.hits_at_10, s.mean_rank, s.n_ranks
-                )?;
-            }
-        }
-        Ok(())
     }
 }

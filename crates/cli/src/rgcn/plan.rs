@@ -1,19 +1,19 @@
 //! `shardgraph rgcn plan`: how a relational graph is cut over devices, before anything runs.
 
-use std::fmt;
-
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
-use shardgraph_rgcn::partition::{Method, Pairs};
+use shardgraph_rgcn::partition::Pairs;
 use shardgraph_rgcn::plan::{ModelShape, Plan, PlanOptions};
 
+use super::PartitionArgs;
 use super::data::{Data, DataArgs};
 use super::settings::ModelArgs;
 use crate::exit::BadInput;
 use crate::quantity;
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -29,11 +29,8 @@ pub(crate) struct PlanArgs {
     /// Devices: all alike, each gets one part
     #[arg(long, value_name = "N", default_value_t = 1)]
     devices: u32,
-    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
-    /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
-    /// sources)
-    #[arg(long, value_name = "METHOD", default_value = "source")]
-    partition: Method,
+    #[command(flatten)]
+    partition: PartitionArgs,
     #[command(flatten)]
     model: ModelArgs,
     /// Units of the output [default: the classes of the labels, else 16]
@@ -58,8 +55,6 @@ struct Answer<'a> {
     seconds: f64,
     load_seconds: f64,
     import: &'a Option<ImportReport>,
-    #[serde(skip)]
-    data: &'a Data,
 }
 
 /// Loads the graph, cuts it and prints the answer.
@@ -71,7 +66,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let n_classes = data.labels.as_ref().map(|labelled| labelled.classes.len());
     let classes = args.n_classes.or(n_classes.map(|n| n as u32));
     let options = PlanOptions {
-        method: args.partition,
+        method: args.partition.partition,
         n_devices: args.devices,
         shape: ModelShape {
             config: args.model.config(&data.graph)?,
@@ -82,21 +77,17 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     };
     let timer = Timer::start(&Device::host());
     let (_, plan) = Plan::new(&Pairs::of(&data.graph), &options)?;
-    args.report.answer(&Answer {
-        graph: &data.name,
-        plan,
-        seconds: timer.elapsed_s(),
-        load_seconds: data.load_seconds,
-        import: &data.report,
-        data: &data,
-    })
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.data)?;
-        // The graph's own line stands above, with what reading it dropped.
-        write!(f, "{}", self.plan)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)
-    }
+    args.report.answer(
+        &Answer {
+            graph: &data.name,
+            plan,
+            seconds: timer.elapsed_s(),
+            load_seconds: data.load_seconds,
+            import: &data.report,
+        },
+        &Layout {
+            below: reading(data.report.as_ref()),
+            ..Layout::first("cost_max_over_mean")
+        },
+    )
 }

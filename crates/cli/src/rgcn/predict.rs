@@ -1,6 +1,5 @@
 //! `shardgraph rgcn predict`: the classes of nodes by a trained model.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -99,8 +98,8 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
             let text = "a model that predicts links has no classes: ask with --relation and --subject or --object";
             return Err(BadInput(text.to_owned()).into());
         }
-        let asked = (&args.data, &*args.model);
-        return links::complete(&args.question, asked, args.out.as_deref(), &args.report);
+        let out = args.out.as_deref();
+        return links::complete(&args.question, &args.data, &args.model, out, &args.report);
     }
     if !args.asks_classes() || args.question.is_set() {
         let text = "a model of classes is asked with --node, --node-file or --all-nodes, one that predicts links with --relation and --subject or --object";
@@ -149,7 +148,13 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         answer.out = Some(out);
         answer.predictions.clear();
     }
-    args.report.answer(&answer)
+    args.report.answer_as(&answer, || {
+        let line = |of: &Prediction| format!("{}\t{}\n", of.node, of.class);
+        Ok(match args.out {
+            Some(_) => format!("nodes  {}\n", answer.predicted_nodes),
+            None => answer.predictions.iter().map(line).collect(),
+        })
+    })
 }
 
 impl PredictArgs {
@@ -220,17 +225,5 @@ fn quoted(field: &str) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field.to_owned(),
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Prediction { node, class, .. } in &self.predictions {
-            writeln!(f, "{node}\t{class}")?;
-        }
-        match self.out {
-            Some(_) => writeln!(f, "nodes {}", self.predicted_nodes),
-            None => Ok(()),
-        }
     }
 }

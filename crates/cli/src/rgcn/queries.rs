@@ -1,6 +1,5 @@
 //! `shardgraph rgcn predict --queries`: the likeliest ends of many links at once.
 
-use std::fmt;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -85,7 +84,9 @@ pub(super) fn run(
         answer.out = Some(out);
         answer.queries.clear();
     }
-    report.answer(&answer)
+    report.answer_as(&answer, || {
+        Ok(out.map_or_else(|| answer.table(), |_| String::new()))
+    })
 }
 
 /// The question of a line.
@@ -143,14 +144,5 @@ impl Answer<'_> {
             }
         }
         text
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.out {
-            Some(_) => Ok(()),
-            None => f.write_str(&self.table()),
-        }
     }
 }

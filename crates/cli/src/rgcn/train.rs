@@ -12,6 +12,7 @@ use shardgraph_rgcn::{
     train_as_rank,
 };
 
+use super::PartitionArgs;
 use super::curve;
 use super::data::{Data, DataArgs};
 use super::links::{self, LinkArgs, LinkTraining, Task};
@@ -22,6 +23,7 @@ use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
+use crate::text::{Layout, reading};
 use crate::world::{World, WorldArgs, settle};
 use crate::{duration, output_file};
 
@@ -59,17 +61,8 @@ pub(crate) struct TrainArgs {
     world: WorldArgs,
     #[command(flatten)]
     device: DeviceArgs,
-    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
-    /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
-    /// sources); with exact sums the result is the same
-    #[arg(
-        help_heading = "Ranks and devices",
-        hide_short_help = true,
-        long,
-        value_name = "METHOD",
-        default_value = "source"
-    )]
-    partition: Method,
+    #[command(flatten)]
+    partition: PartitionArgs,
     /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (a baseline: W_r of all relations and of the nodes that
     /// --mode reads is built, and its gradient; on several ranks, by m1 or m2, each builds that of its relations from a copy of all rows); the
     /// result is the same, on several ranks to rounding
@@ -240,7 +233,11 @@ fn finish(
     }
     answer.out = inputs.options.folder.as_deref();
     // Training may have taken hours: the answer is printed although the curve cannot be written.
-    args.report.answer(&answer)?;
+    let layout = Layout {
+        below: confusion(answer.evaluation, answer.classes) + &reading(inputs.data.report.as_ref()),
+        ..Layout::first("accuracy_mean")
+    };
+    args.report.answer(&answer, &layout)?;
     Ok(written?)
 }
 
@@ -258,7 +255,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     check(args)?;
     let useless = [
         ("--repeats", args.repeats > 1),
-        ("--partition", args.partition != Method::Source),
+        ("--partition", args.partition.partition != Method::Source),
         ("--device", args.device.kind != DeviceKind::Host),
         ("--execution", args.execution != Execution::Grouped),
         ("--svg", args.svg.is_some()),
@@ -397,7 +394,7 @@ fn train_all(
 fn options(args: &TrainArgs, data: &Data, labelled: &LabelledNodes, n_ranks: u32) -> RunOptions {
     RunOptions {
         n_ranks,
-        partition: args.partition,
+        partition: args.partition.partition,
         execution: args.execution,
         budget_per_device: args.device_memory,
         memory: args.memory_limit,

@@ -1,6 +1,5 @@
 //! What `shardgraph rgcn train` prints of models that classify nodes.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,7 +10,7 @@ use shardgraph_rgcn::{
     Config, DeviceMemory, EpochReport, Evaluation, Execution, Outcome, RankTime,
 };
 
-use super::accuracy::{accuracy_of, shown_accuracy, write_evaluation};
+use super::accuracy::{accuracy_of, shown_accuracy};
 use super::data::Data;
 use super::train::Inputs;
 use crate::exit::BadInput;
@@ -64,9 +63,9 @@ pub(super) struct TrainAnswer<'a> {
     devices: &'a [DeviceMemory],
     seconds: f64,
     load_seconds: f64,
-    classes: &'a [String],
+    pub(super) classes: &'a [String],
     /// Of the last seed: rows are classes, columns what was predicted.
-    evaluation: &'a Evaluation,
+    pub(super) evaluation: &'a Evaluation,
     params_hash: Vec<String>,
     import: &'a Option<ImportReport>,
     /// The picture and the run's folder, where they were written.
@@ -74,8 +73,6 @@ pub(super) struct TrainAnswer<'a> {
     pub(super) curve: Option<&'a PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) out: Option<&'a Path>,
-    #[serde(skip)]
-    data: &'a Data,
 }
 
 /// What is printed of a run's models.
@@ -130,7 +127,6 @@ pub(super) fn answer<'a>(
         import: &data.report,
         curve: None,
         out: None,
-        data,
     })
 }
 
@@ -160,109 +156,4 @@ fn weight_bytes(data: &Data, outcome: &Outcome) -> Option<u64> {
 
 fn params_hash(outcome: &Outcome) -> String {
     format!("{:016x}", outcome.params_hash)
-}
-
-impl TrainAnswer<'_> {
-    fn write_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Some(epoch), Some(forward), Some(backward)) =
-            (self.epoch_ms, self.forward_ms, self.backward_ms)
-        {
-            writeln!(
-                f,
-                "epoch ms {epoch:.3} (forward {forward:.3}, backward {backward:.3}), the least of all"
-            )?;
-        }
-        if let Some(loss) = self.final_loss {
-            writeln!(f, "final loss {loss:.6}")?;
-        }
-        if self.settings.patience > 0 || self.valid_share.is_some() {
-            let epochs: Vec<String> = self.best_epochs.iter().map(u32::to_string).collect();
-            writeln!(f, "best epoch by validation {}", epochs.join(", "))?;
-        }
-        for (rank, time) in self
-            .rank_times
-            .iter()
-            .enumerate()
-            .filter(|_| self.ranks > 1)
-        {
-            let RankTime {
-                epochs_seconds: all,
-                exchange_seconds: exchange,
-            } = time;
-            writeln!(
-                f,
-                "rank {rank} seconds {all:.3}, {exchange:.3} of them in exchanges"
-            )?;
-        }
-        if let Some(peak) = self.peak_mib {
-            writeln!(f, "peak MiB {peak:.1}")?;
-        }
-        Ok(())
-    }
-
-    fn write_devices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (rank, device) in self.devices.iter().enumerate() {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            let (held, predicted) = (mib(device.peak_bytes), mib(device.predicted_bytes));
-            write!(
-                f,
-                "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
-            )?;
-            if device.weight_bytes > 0 {
-                write!(f, ", W_r MiB {:.1} of it", mib(device.weight_bytes))?;
-            }
-            match device.tiles {
-                1 => writeln!(f)?,
-                n_tiles => writeln!(
-                    f,
-                    " in {n_tiles} tiles; an epoch moved MiB {:.1} in ms {:.1}, {:.0} % of them hidden",
-                    mib(device.moved_bytes),
-                    device.copy_ms,
-                    1e2 * device.hidden_share
-                )?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for TrainAnswer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.data)?;
-        writeln!(
-            f,
-            "mode {}, ranks {}, seeds {}",
-            self.mode,
-            self.ranks,
-            self.seeds.len()
-        )?;
-        writeln!(f, "device {}", self.device)?;
-        if self.ranks > 1 {
-            writeln!(f, "partition {}", self.partition)?;
-        }
-        if self.idle_ranks > 0 {
-            let (idle, ranks) = (self.idle_ranks, self.ranks);
-            writeln!(
-                f,
-                "{idle} of {ranks} ranks have no work: they share out blocks of nodes, which are few where the graph is small or relations have many weights"
-            )?;
-        }
-        write!(f, "{} accuracy {:.4}", self.accuracy_of, self.accuracy_mean)?;
-        match self.accuracy_interval {
-            Some(half) => writeln!(
-                f,
-                " (std {:.4}, 95 % of the mean within {half:.4})",
-                self.accuracy_std
-            )?,
-            None => writeln!(f)?,
-        }
-        if let [_, _, ..] = self.accuracies[..] {
-            let of_seed = |(seed, accuracy): (&u64, &f64)| format!("{seed}: {accuracy:.4}");
-            let of_seeds = self.seeds.iter().zip(&self.accuracies).map(of_seed);
-            writeln!(f, "by seed {}", of_seeds.collect::<Vec<_>>().join(", "))?;
-        }
-        self.write_times(f)?;
-        self.write_devices(f)?;
-        write_evaluation(f, self.evaluation, self.classes)
-    }
 }

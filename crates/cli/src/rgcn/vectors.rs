@@ -1,6 +1,5 @@
 //! Vectors of a trained model as files: hidden units or embeddings of nodes, vectors of relations.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,6 +13,7 @@ use super::data::DataArgs;
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::text::Layout;
 
 /// Files of a model's vectors.
 #[derive(Debug, Args)]
@@ -89,13 +89,16 @@ impl VectorArgs {
             }
             write(path, width, relations, &names)?;
         }
-        report.answer(&Answer {
-            graph: &files.name,
-            nodes: n_nodes,
-            columns: width,
-            out: self.vectors.as_deref(),
-            relations_out: self.relation_vectors.as_deref(),
-        })
+        report.answer(
+            &Answer {
+                graph: &files.name,
+                nodes: n_nodes,
+                columns: width,
+                out: self.vectors.as_deref(),
+                relations_out: self.relation_vectors.as_deref(),
+            },
+            &Layout::first("nodes"),
+        )
     }
 
     fn of_classes(&self, data: &DataArgs, model: &Path, report: &ReportArgs) -> anyhow::Result<()> {
@@ -110,13 +113,16 @@ impl VectorArgs {
             let names: Vec<String> = (0..n_nodes).map(|node| data.nodes.get(node)).collect();
             write(path, units.width, units.values, &names)?;
         }
-        report.answer(&Answer {
-            graph: &data.name,
-            nodes: n_nodes,
-            columns: units.width,
-            out: self.vectors.as_deref(),
-            relations_out: None,
-        })
+        report.answer(
+            &Answer {
+                graph: &data.name,
+                nodes: n_nodes,
+                columns: units.width,
+                out: self.vectors.as_deref(),
+                relations_out: None,
+            },
+            &Layout::first("nodes"),
+        )
     }
 }
 
@@ -129,15 +135,4 @@ fn write(path: &Path, width: usize, values: Vec<f32>, names: &[String]) -> anyho
         &Embedding::new(width, values, labels)?,
         None,
     )?)
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "nodes {}", self.nodes)?;
-        writeln!(f, "columns {}", self.columns)?;
-        for file in [self.out, self.relations_out].into_iter().flatten() {
-            writeln!(f, "vectors {}", file.display())?;
-        }
-        Ok(())
-    }
 }

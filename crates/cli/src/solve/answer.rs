@@ -1,7 +1,6 @@
 //! What `shardgraph solve` prints of one graph, by any method.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
@@ -11,8 +10,8 @@ use shardgraph_solver::problem::{Objective, Problem, Sense};
 use super::Method;
 use crate::exchange_report::ExchangeReport;
 use crate::graph_argument::Origin;
-use crate::report::Lines;
 use crate::solve_stages::{ReductionReport, Stage};
+use crate::text::{self, Layout, reading};
 
 /// An answer. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
@@ -136,13 +135,6 @@ impl Answer<'_> {
         }
     }
 
-    fn objective_name(&self) -> &'static str {
-        match self.objective {
-            Objective::Weight(_) if self.problem.objective_name.ends_with("size") => "weight",
-            _ => self.problem.objective_name,
-        }
-    }
-
     /// How good it is known to be.
     fn verdict(&self) -> String {
         match self.gap {
@@ -152,139 +144,31 @@ impl Answer<'_> {
         }
     }
 
-    fn lines(&self) -> Lines {
-        let mut lines = Lines::default();
-        let with = |name: &str, seconds: f64| format!("{name}, {}", human_seconds(seconds));
-        let row = self.rows.iter().find(|row| row.name == self.found_by);
-        match row {
-            Some(row) => lines.push("found by", with(&row.name, row.seconds)),
-            None => lines.push("found by", &*self.found_by),
-        }
-        if let Some(value) = self.bound {
-            let source = self.bound_source.unwrap_or("search");
-            let name = match self.sense {
-                Sense::Minimise => "lower bound",
-                Sense::Maximise => "upper bound",
-            };
-            lines.push(name, format!("{value} ({source})"));
-        }
-        lines.push(self.objective_name(), self.objective);
-        lines.push("verified", if self.verified { "yes" } else { "no" });
-        lines.push("problem", self.problem.title);
-        lines.push("method", self.method);
-        lines.push("nodes", self.nodes);
-        lines.push("edges", self.edges);
-        lines.push("time", human_seconds(self.seconds));
-        lines.push("time to load", human_seconds(self.load_seconds));
-        lines.push("ranks", self.ranks);
-        lines.push("device", &self.device);
-        if let Some(policy) = &self.policy {
-            lines.push("policy", policy.policy);
-            lines.push("path", &policy.path);
-            lines.push("steps", policy.steps);
-            lines.push("time per step", human_seconds(policy.seconds_per_step));
-        }
-        lines
-    }
-}
-
-/// Seconds with the unit that people would take, to three digits.
-pub(crate) fn human_seconds(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s >= 1.0 || s <= 0.0 => (s, "s"),
-        s if s >= 1e-3 => (s * 1e3, "ms"),
-        s => (s * 1e6, "us"),
-    };
-    let digits = match value {
-        v if v >= 100.0 || v <= 0.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {unit}")
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} ({})", self.headline(), self.verdict())?;
-        write!(f, "{}", self.lines())?;
-        write!(f, "{}", self.origin)?;
-        if let Some(exchange) = self
-            .policy
-            .as_ref()
-            .and_then(|policy| policy.exchange.as_ref())
-        {
-            write!(f, "{exchange}")?;
-        }
-        if let Some(stages) = &self.stages {
-            write!(f, "{stages}")?;
-        }
-        if self.shows_rows {
-            let width = self.rows.iter().map(|row| row.name.len()).max();
-            let width = width.unwrap_or(0).max(6);
-            writeln!(
-                f,
-                "\n{:width$} {:>12} {:>10}",
-                "method",
-                self.objective_name(),
-                "time"
-            )?;
-            for row in &self.rows {
-                let (value, time) = (row.objective.to_string(), human_seconds(row.seconds));
-                writeln!(f, "{:width$} {value:>12} {time:>10}", row.name)?;
-            }
-        }
-        match self.out {
-            Some(path) => writeln!(f, "answer file {}", path.display()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Answers<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, answer) in self.answers.iter().enumerate() {
-            let gap = if i > 0 { "\n" } else { "" };
-            write!(f, "{gap}{answer}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Nothing where the policy did all.
-impl fmt::Display for StagesReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(reduction) = &self.reduction {
-            write!(f, "{reduction}")?;
-        }
-        if self.stages.len() > 1 || self.compare.is_some() {
-            for stage in &self.stages {
-                writeln!(f, "stage {stage}")?;
-            }
-        }
-        for row in self.compare.iter().flatten() {
-            writeln!(f, "without the policy, {row}")?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_have_three_digits_and_a_unit() {
-        let cases = [
-            (0.0, "0 s"),
-            (4.2e-7, "0.42 us"),
-            (1.234e-3, "1.23 ms"),
-            (0.0456, "45.6 ms"),
-            (0.789, "789 ms"),
-            (12.34, "12.3 s"),
-            (3600.0, "3600 s"),
+    /// What was found and how good it is come first. The methods' own answers are for who asked.
+    fn layout(&self) -> Layout<'static> {
+        let has_stages =
+            |stages: &StagesReport| stages.stages.len() > 1 || stages.compare.is_some();
+        let hides = [
+            ("rows", !self.shows_rows),
+            ("stages", !self.stages.as_ref().is_some_and(has_stages)),
         ];
-        for (seconds, text) in cases {
-            assert_eq!(human_seconds(seconds), text);
+        let hidden = hides.into_iter().filter(|(_, hides)| *hides);
+        Layout {
+            headline: Some(format!("{} ({})", self.headline(), self.verdict())),
+            hidden: hidden.map(|(key, _)| key).collect(),
+            below: reading(self.origin.import.as_ref()),
+            ..Layout::first("found_by")
         }
+    }
+}
+
+impl Answers<'_> {
+    /// The texts of all, with an empty line between two.
+    pub(super) fn text(&self) -> anyhow::Result<String> {
+        let texts = self
+            .answers
+            .iter()
+            .map(|answer| text::render(answer, &answer.layout()));
+        Ok(texts.collect::<anyhow::Result<Vec<String>>>()?.join("\n"))
     }
 }

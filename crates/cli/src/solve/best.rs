@@ -1,7 +1,7 @@
 //! `shardgraph solve` by every method but the policy's own: reductions, greedy algorithms, policy and search, the best of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use shardgraph_classical::Budget;
 use shardgraph_collectives::{Comm, Op, Timeout};
@@ -20,6 +20,7 @@ use super::{Method, SolveArgs, is_of_sets, of_graph, options};
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::interrupt;
+use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::{World, settle};
 
@@ -323,10 +324,19 @@ impl<'a> Search<'a> {
         let timer = Timer::wall();
         let clock = || timer.elapsed_s();
         let limits = [self.args.time_limit, self.longest];
+        let time_limit = limits.into_iter().flatten().reduce(f64::min);
+        let progress = Mutex::new(Progress::of_time(&self.args.report, time_limit));
+        let is_cancelled = || {
+            // The searches ask often, and from several threads; one that is shown is enough.
+            if let Ok(mut progress) = progress.try_lock() {
+                progress.update(0, || loaded.origin.name.clone());
+            }
+            interrupt::is_interrupted()
+        };
         let budget = Budget {
             clock: &clock,
-            time_limit: limits.into_iter().flatten().reduce(f64::min),
-            is_cancelled: &interrupt::is_interrupted,
+            time_limit,
+            is_cancelled: &is_cancelled,
         };
         let mut played = None;
         let mut run_policy = |seconds: Option<f64>| {
@@ -360,6 +370,7 @@ impl<'a> Search<'a> {
             &budget,
             has_policy.then_some(&mut run_policy),
         );
+        drop(progress);
         let found = found.map_err(|error| of_graph(&loaded.origin, error.into()))?;
         self.add(loaded, found, played);
         Ok(())

@@ -53,7 +53,7 @@ pub(super) fn run(args: &SolveArgs) -> anyhow::Result<()> {
                 way(adjacency, &inputs.policy, options, step)
             };
             let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
-            let finished = finish(args, &inputs, &found, (n_ranks, None));
+            let finished = finish(args, &inputs, &found, n_ranks, None);
             failed.and(finished)
         }
         World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
@@ -75,7 +75,7 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::
     // The others wait while the first one finishes; see `StageArgs::check`.
     let patience = deadline.duration().as_secs_f64() / (8 * inputs.graphs.len()) as f64;
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &found, (comm.size(), Some(patience))),
+        0 => finish(args, &inputs, &found, comm.size(), Some(patience)),
         _ => Ok(()),
     };
     // Where the policy failed, all ranks know it.
@@ -170,7 +170,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     let waiting = process.map(|_| args.world.timeout.unwrap_or_default());
     let n_graphs = 1 + args.more.len();
     args.stages
-        .check(MINIMUM_VERTEX_COVER.name, (waiting, n_graphs))?;
+        .check(MINIMUM_VERTEX_COVER.name, waiting, n_graphs)?;
     args.stages.check_inside(args.preset, device.kind())?;
     let mut graphs = Vec::new();
     for graph in args.graphs() {
@@ -201,7 +201,8 @@ fn finish(
     args: &SolveArgs,
     inputs: &Inputs,
     found: &[Found],
-    (n_ranks, patience): (u32, Option<f64>),
+    n_ranks: u32,
+    patience: Option<f64>,
 ) -> anyhow::Result<()> {
     let (mut answers, mut failed) = (Vec::new(), Ok(()));
     for (graph, found) in inputs.graphs.iter().zip(found) {
@@ -216,7 +217,7 @@ fn finish(
         let shown = graph.graph.as_ref();
         let solved = shown.map(|graph| Solved::new(&MINIMUM_VERTEX_COVER, origin, graph, cover));
         let written = args.write(cover, &origin.labels, solved.as_ref());
-        let mut answer = answer(args, inputs, graph, (&found.alone, refined), n_ranks);
+        let mut answer = answer(args, inputs, graph, &found.alone, refined, n_ranks);
         match written {
             Ok(true) => answer.solution = None,
             Ok(false) => answer.out = None,
@@ -257,7 +258,8 @@ fn answer<'a>(
     args: &'a SolveArgs,
     inputs: &'a Inputs,
     graph: &'a Loaded,
-    (alone, refined): (&Solution, Refined),
+    alone: &Solution,
+    refined: Refined,
     n_ranks: u32,
 ) -> Answer<'a> {
     let by_reductions = refined.reduction.as_ref().map(ReductionReport::lower_bound);

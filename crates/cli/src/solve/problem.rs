@@ -170,11 +170,9 @@ fn finish(
     let (mut all, mut failed) = (Vec::new(), Ok(()));
     // The batch has as many steps as its longest episode.
     let n_steps = answers.iter().map(|answer| answer.n_steps).max();
-    let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     for (i, answer) in answers.into_iter().enumerate() {
-        let answer = (&answer, n_steps.unwrap_or(0));
-        let mut printed = printed(args, inputs, (i, answer), (n_ranks, is_shared));
-        let (nodes, origin) = (&answer.0.nodes, &inputs.origins[i]);
+        let mut printed = printed(args, inputs, i, &answer, n_steps.unwrap_or(0), n_ranks);
+        let (nodes, origin) = (&answer.nodes, &inputs.origins[i]);
         let solved = Solved::new(inputs.problem, origin, &inputs.graphs[i], nodes);
         match args.write(nodes, &origin.labels, Some(&solved)) {
             Ok(true) => {
@@ -193,10 +191,13 @@ fn finish(
 fn printed<'a>(
     args: &SolveArgs,
     inputs: &'a Inputs,
-    (i, (answer, n_steps)): (usize, (&shardgraph_solver::Answer, u64)),
-    (n_ranks, is_shared): (u32, bool),
+    i: usize,
+    answer: &shardgraph_solver::Answer,
+    n_steps: u64,
+    n_ranks: u32,
 ) -> Answer<'a> {
     let (problem, graph, origin) = (inputs.problem, &inputs.graphs[i], &inputs.origins[i]);
+    let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     let sizes = (graph.n_nodes(), graph.n_edges());
     let paper = PaperModel::of_state(n_ranks, sizes, inputs.policy.config.shape());
     // Of a batch the exchange is that of all graphs, which no one answer can give.
