@@ -82,7 +82,7 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
         ("eval karate --format json --svg {}", "\"graphs\": ["),
         (
             "rgcn train ba-rel:60:2:2 --epochs 1 --svg {}",
-            "accuracy mean ",
+            "test accuracy ",
         ),
     ] {
         let run = run(words, &[full]);

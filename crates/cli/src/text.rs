@@ -119,20 +119,21 @@ pub(crate) fn printable(text: &str) -> String {
     line
 }
 
-/// Rows of cells as aligned columns; a column of numbers is aligned at its right.
-pub(crate) fn columns(rows: &[Vec<String>], indent: usize, out: &mut String) {
+/// A table with a header: aligned columns, those of numbers at their right.
+pub(crate) fn table(rows: &[Vec<String>], indent: usize, out: &mut String) {
+    columns(rows, true, indent, out);
+}
+
+fn columns(rows: &[Vec<String>], has_header: bool, indent: usize, out: &mut String) {
     let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let of = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
     let shape = |column: usize| {
         let cells = || rows.iter().map(move |row| of(row, column));
         let width = cells().map(|cell| cell.chars().count()).max();
-        let is_right = column > 0 && n_columns > 2;
-        let body = cells().skip(1).filter(|cell| !cell.is_empty());
-        (
-            width.unwrap_or(0),
-            is_right && body.into_iter().all(|cell| is_number(&cell)),
-        )
+        let mut body = cells().skip(1).filter(|cell| !cell.is_empty());
+        let is_right = has_header && column > 0 && body.all(|cell| is_number(&cell));
+        (width.unwrap_or(0), is_right)
     };
     let shapes: Vec<(usize, bool)> = (0..n_columns).map(shape).collect();
     for row in rows {
@@ -161,7 +162,7 @@ impl Writer<'_> {
         let (flat, nested): (Vec<_>, Vec<_>) = shown.partition(|(_, node)| node.is_flat());
         let line = |(key, node): (&String, &Node)| vec![described(key).0, self.cell(key, node)];
         let lines: Vec<Vec<String>> = flat.into_iter().map(line).collect();
-        columns(&lines, indent, out);
+        columns(&lines, false, indent, out);
         // Values of one shape in a row are one table.
         for group in nested.chunk_by(|(_, one), (_, next)| one.has_shape_of(next)) {
             match group {
@@ -176,7 +177,11 @@ impl Writer<'_> {
         let name = described(key).0;
         let title = format!("{}{name}\n", " ".repeat(indent));
         match node {
-            Node::Map(keys) if keys.values().all(|node| node.is_empty() || node.is_row()) => {
+            Node::Map(keys)
+                if keys
+                    .iter()
+                    .all(|(key, node)| !node.is_shown(key) || node.is_row()) =>
+            {
                 let rows: Vec<(&String, &Node)> = keys.iter().collect();
                 self.named_rows(&name, &rows, indent, out);
             }
@@ -187,7 +192,7 @@ impl Writer<'_> {
             Node::List(items) if items.iter().all(Node::is_row) => {
                 out.push_str(&title);
                 let rows: Vec<(&str, &Node)> = items.iter().map(|item| ("", item)).collect();
-                self.rows(&rows, indent + 2, out);
+                self.table("", &rows, indent + 2, out);
             }
             Node::List(items) => {
                 out.push_str(&title);
@@ -197,7 +202,7 @@ impl Writer<'_> {
                     }
                     match item {
                         Node::Map(keys) => self.section(keys, indent + 2, out),
-                        other => columns(&[vec![self.cell(key, other)]], indent + 2, out),
+                        other => columns(&[vec![self.cell(key, other)]], false, indent + 2, out),
                     }
                 }
             }
@@ -207,7 +212,7 @@ impl Writer<'_> {
 
     /// A table whose rows have names.
     fn named_rows(&self, title: &str, rows: &[(&String, &Node)], indent: usize, out: &mut String) {
-        let named = rows.iter().filter(|(_, node)| !node.is_empty());
+        let named = rows.iter().filter(|(key, node)| node.is_shown(key));
         let names: Vec<(String, &Node)> =
             named.map(|(key, node)| (described(key).0, *node)).collect();
         let rows: Vec<(&str, &Node)> = names
@@ -217,12 +222,7 @@ impl Writer<'_> {
         self.table(title, &rows, indent, out);
     }
 
-    /// A table without names of rows.
-    fn rows(&self, rows: &[(&str, &Node)], indent: usize, out: &mut String) {
-        self.table("", rows, indent, out);
-    }
-
-    /// A table with a header; columns are those of any row.
+    /// A table with a header; columns are those of any row. Rows may have names.
     fn table(&self, title: &str, rows: &[(&str, &Node)], indent: usize, out: &mut String) {
         let has_names = rows.iter().any(|(name, _)| !name.is_empty());
         let cells: Vec<IndexMap<String, String>> =
@@ -243,7 +243,7 @@ impl Writer<'_> {
         let body: Vec<Vec<String>> = cells.iter().enumerate().map(row).collect();
         let head = has_names.then(|| title.to_owned()).into_iter();
         let head: Vec<String> = head.chain(header.iter().cloned()).collect();
-        columns(&[vec![head], body].concat(), indent, out);
+        table(&[vec![head], body].concat(), indent, out);
     }
 
     /// The cells of a row by their names; what is one level down stands beside the rest.
@@ -397,9 +397,9 @@ rows
   name       AUC
   x       0.5000
   longer  10.250
-       time
+         time
 train  500 ms
-test   12 s
+test     12 s
 end
 ";
         assert_eq!(render(&answer, &layout).unwrap(), expected);

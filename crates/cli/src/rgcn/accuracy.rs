@@ -27,6 +27,6 @@ pub(super) fn confusion(evaluation: &Evaluation, classes: &[String]) -> String {
         rows.push([class.clone()].into_iter().chain(counts).collect());
     }
     let mut text = "confusion\n".to_owned();
-    text::columns(&rows, 2, &mut text);
+    text::table(&rows, 2, &mut text);
     text
 }

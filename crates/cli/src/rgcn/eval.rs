@@ -9,7 +9,7 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate, run_config};
 
-use super::accuracy::{accuracy_of, confusion};
+use super::accuracy::{accuracy_of, confusion, shown_accuracy};
 use super::data::DataArgs;
 use super::links;
 use crate::exit::BadInput;
@@ -78,7 +78,12 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let below = confusion(&evaluation, &labelled.classes) + &reading(data.report.as_ref());
     let layout = Layout {
         below,
-        ..Layout::first(accuracy_of(&evaluation))
+        headline: Some(format!(
+            "{} accuracy {:.4}",
+            accuracy_of(&evaluation),
+            shown_accuracy(&evaluation)
+        )),
+        ..Layout::default()
     };
     args.report.answer(
         &Answer {

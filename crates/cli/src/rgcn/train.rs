@@ -235,7 +235,11 @@ fn finish(
     // Training may have taken hours: the answer is printed although the curve cannot be written.
     let layout = Layout {
         below: confusion(answer.evaluation, answer.classes) + &reading(inputs.data.report.as_ref()),
-        ..Layout::first("accuracy_mean")
+        headline: Some(format!(
+            "{} accuracy {:.4}",
+            answer.accuracy_of, answer.accuracy_mean
+        )),
+        ..Layout::default()
     };
     args.report.answer(&answer, &layout)?;
     Ok(written?)

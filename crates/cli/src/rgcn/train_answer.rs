@@ -36,11 +36,11 @@ pub(super) struct TrainAnswer<'a> {
     seeds: Vec<u64>,
     settings: &'a Config,
     /// Whose accuracy it is: that of the test nodes, or without any that of the training nodes.
-    accuracy_of: &'static str,
+    pub(super) accuracy_of: &'static str,
     /// Of each seed.
     accuracies: Vec<f64>,
     /// Over the seeds.
-    accuracy_mean: f64,
+    pub(super) accuracy_mean: f64,
     accuracy_std: f64,
     /// Half the width of the mean's 95 % interval, by Student's t; none for one seed.
     accuracy_interval: Option<f64>,
