@@ -79,12 +79,6 @@ pub struct Initialiser {
 }
 
 impl Initialiser {
-    /// The same with one gain for all layers, where the rule has gains: for a head that is built
-    /// alone.
-    pub fn with_gain(self, gain: f32) -> Initialiser {
-        self.with_gain_of(|_| gain)
-    }
-
     /// For a layer that is for something else than to have a relu behind it.
     pub(crate) fn with_gain_of(self, gain: impl Fn(&Gains) -> f32) -> Initialiser {
         match self.rule {

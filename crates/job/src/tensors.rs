@@ -58,15 +58,6 @@ impl<'a> Tensors<'a> {
         self.add(name, Dtype::U32, bytes.into())
     }
 
-    /// Adds a vector.
-    ///
-    /// # Errors
-    /// As [`Tensors::add_f32`].
-    pub fn add_u64(&mut self, name: &str, values: &[u64]) -> Result<(), Error> {
-        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        self.add(name, Dtype::U64, bytes.into())
-    }
-
     fn add(&mut self, name: &str, dtype: Dtype, bytes: Cow<'a, [u8]>) -> Result<(), Error> {
         match self.tensors.insert(name.to_owned(), (dtype, bytes)) {
             None => Ok(()),
@@ -137,15 +128,6 @@ impl<'a> Tensors<'a> {
     pub fn u32s(&self, name: &str) -> Result<Vec<u32>, Error> {
         let (values, _) = self.bytes(name, Dtype::U32)?.as_chunks();
         Ok(values.iter().map(|x| u32::from_le_bytes(*x)).collect())
-    }
-
-    /// The values of a tensor.
-    ///
-    /// # Errors
-    /// As [`Tensors::f32s`].
-    pub fn u64s(&self, name: &str) -> Result<Vec<u64>, Error> {
-        let (values, _) = self.bytes(name, Dtype::U64)?.as_chunks();
-        Ok(values.iter().map(|x| u64::from_le_bytes(*x)).collect())
     }
 
     fn bytes(&self, name: &str, expected: Dtype) -> Result<&[u8], Error> {

@@ -367,21 +367,6 @@ impl EpisodeMemory {
         let target = self.slot(transition.generation).target;
         (!target.is_nan()).then_some(target)
     }
-
-    /// Stores a target with `transition` and says whether it did: a stale transition is left alone,
-    /// because its slot belongs to another one now.
-    ///
-    /// # Errors
-    /// When `target` is not finite.
-    pub fn set_target(&mut self, transition: &Transition, target: f32) -> Result<bool, Error> {
-        check_finite("target", target)?;
-        if self.episode_of(transition).is_none() {
-            return Ok(false);
-        }
-        let idx = self.slot_of(transition.generation);
-        self.slots[idx].target = target;
-        Ok(true)
-    }
 }
 
 fn check_finite(what: &'static str, value: f32) -> Result<(), Error> {

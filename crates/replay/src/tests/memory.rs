@@ -13,7 +13,6 @@ enum Op {
     Begin(u64),
     Record(u32, i8, Option<i8>),
     End(Ending),
-    SetTarget(usize, i8),
     ThroughBytes,
 }
 
@@ -23,7 +22,6 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..3u64).prop_map(Op::Begin),
         8 => any::<(u32, i8, Option<i8>)>().prop_map(|(pick, reward, target)| Op::Record(pick, reward, target)),
         1 => ending.prop_map(Op::End),
-        2 => any::<(usize, i8)>().prop_map(|(which, target)| Op::SetTarget(which, target)),
         1 => Just(Op::ThroughBytes),
     ]
 }
@@ -47,7 +45,6 @@ impl Pair {
                 self.record(pick, f32::from(reward), target.map(f32::from))
             }
             Op::End(ending) => self.end(ending),
-            Op::SetTarget(which, target) => self.set_target(which, f32::from(target)),
             Op::ThroughBytes => {
                 let again = EpisodeMemory::from_bytes(&self.memory.to_bytes()).unwrap();
                 assert_eq!(again, self.memory);
@@ -71,23 +68,6 @@ impl Pair {
             self.naive.episodes.last_mut().unwrap().ending = ending;
         }
         self.is_open = false;
-    }
-
-    /// Of any transition ever recorded, live or stale.
-    fn set_target(&mut self, which: usize, target: f32) {
-        let n = self.naive.steps.len();
-        if n == 0 {
-            return;
-        }
-        let step = &mut self.naive.steps[which % n];
-        let is_live = which % n + self.memory.capacity() >= n;
-        assert_eq!(
-            self.memory.set_target(&step.transition, target),
-            Ok(is_live)
-        );
-        if is_live {
-            step.target = Some(target);
-        }
     }
 
     fn check(&self) {
@@ -177,7 +157,7 @@ fn a_transition_of_another_memory_is_stale() {
         },
     ] {
         assert_eq!(memory.pick(&other), None);
-        assert_eq!(memory.set_target(&other, 3.0), Ok(false));
+        assert_eq!(memory.target(&other), None);
     }
     assert_eq!(memory.target(&first), None);
 }
@@ -202,14 +182,13 @@ fn a_closed_episode_takes_no_step() {
 fn numbers_that_are_not_finite_change_nothing() {
     let mut memory = EpisodeMemory::new(4);
     memory.begin_episode(0);
-    let first = memory.record(0, 1.0, None).unwrap();
+    memory.record(0, 1.0, None).unwrap();
     let before = memory.clone();
     for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         let reward = memory.record(1, value, None).unwrap_err();
         assert!(matches!(reward, Error::NotFinite { what: "reward", .. }));
         let target = memory.record(1, 1.0, Some(value)).unwrap_err();
         assert!(matches!(target, Error::NotFinite { what: "target", .. }));
-        assert!(memory.set_target(&first, value).is_err());
     }
     assert_eq!(memory, before);
 }
