@@ -7,7 +7,7 @@ use serde::Serialize;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::{Format, WriteOptions, write_graph};
 
-use crate::graph_argument::{GraphArgs, Origin};
+use crate::graph_argument::GraphArgs;
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::text::{Layout, reading};

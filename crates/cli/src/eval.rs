@@ -134,8 +134,6 @@ struct OfGraph {
     /// Without an optimum: no answer is better than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     bound: Option<f64>,
-    #[serde(skip)]
-    sense: Sense,
     rows: Vec<Row>,
 }
 
@@ -327,7 +325,6 @@ fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<(OfGraph, anyhow::Resul
         nodes,
         edges,
         load_seconds: origin.load_seconds,
-        sense: job.problem.sense,
         bound: bound.filter(|_| optimum.is_none()),
         optimum,
         rows,

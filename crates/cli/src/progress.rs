@@ -40,8 +40,9 @@ impl Progress {
     }
 
     /// Work that ends after so many seconds, if it has not ended before.
-    pub(crate) fn within(self, limit: Option<f64>) -> Self {
-        Self { limit, ..self }
+    pub(crate) fn within(mut self, limit: Option<f64>) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Work of unknown length, until it ends or its time is over.

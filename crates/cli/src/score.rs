@@ -10,7 +10,7 @@ use shardgraph_shard::Adjacency;
 use shardgraph_solver::{ErrorKind, PaperModel, Scores, SolveOptions, TrainedPolicy, score_nodes};
 
 use crate::exchange_report::ExchangeReport;
-use crate::graph_argument::{GraphArgs, Origin, storage_name};
+use crate::graph_argument::{GraphArgs, storage_name};
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::solve::{POLICY_FILE, PathArgs};
@@ -132,7 +132,6 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
             load_seconds: origin.load_seconds,
             top: best(&scores, args.top, &origin.labels),
             out: args.out.as_deref().filter(|_| written.is_ok()),
-            origin: &origin,
         },
         &Layout {
             below: reading(origin.import.as_ref()),

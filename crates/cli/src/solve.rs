@@ -8,6 +8,7 @@ mod problem;
 mod weighted;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -183,6 +184,13 @@ pub(crate) enum Method {
     Greedy,
     Search,
     Exact,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
 }
 
 impl SolveArgs {

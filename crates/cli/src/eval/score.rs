@@ -203,7 +203,6 @@ mod tests {
                 nodes: 1,
                 edges: 0,
                 load_seconds: 0.0,
-                sense: Sense::Minimise,
                 bound: None,
                 optimum: Some(optimum(value, true)),
                 rows,

@@ -8,7 +8,7 @@ use shardgraph_rgcn::partition::Pairs;
 use shardgraph_rgcn::plan::{ModelShape, Plan, PlanOptions};
 
 use super::PartitionArgs;
-use super::data::{Data, DataArgs};
+use super::data::DataArgs;
 use super::settings::ModelArgs;
 use crate::exit::BadInput;
 use crate::quantity;

@@ -13,6 +13,7 @@ use shardgraph_rgcn::{
 };
 
 use super::PartitionArgs;
+use super::accuracy::confusion;
 use super::curve;
 use super::data::{Data, DataArgs};
 use super::links::{self, LinkArgs, LinkTraining, Task};
