@@ -316,7 +316,8 @@ impl Node {
 
     /// Whether text has it, under this key.
     fn is_shown(&self, key: &str) -> bool {
-        !self.is_empty() && !(self.has_parts() && HIDDEN.contains(&key))
+        let is_for_json = self.has_parts() && HIDDEN.contains(&key);
+        !is_for_json && !self.is_empty()
     }
 
     /// One value, or a list of such.

@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_kill_is_seen_and_a_stopped_process_can_be_killed() {
-        let (mut ranks, scratch) = shell("echo on >&2; exec sleep 600", 2, "kills");
+        let (mut ranks, scratch) = ranks_of_script("echo on >&2; exec sleep 600", 2, "kills");
         ranks
             .wait_for(&scratch.join("rank-0.stderr"), "on")
             .unwrap();
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_over_is_not_waited_for() {
-        let (mut ranks, scratch) = shell("exit 7", 1, "over");
+        let (mut ranks, scratch) = ranks_of_script("exit 7", 1, "over");
         let error = ranks.wait_for(&scratch.join("none"), "x").unwrap_err();
         assert!(error.to_string().contains("Some(7)"), "{error}");
         fs::remove_dir_all(scratch).unwrap();

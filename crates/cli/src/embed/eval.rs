@@ -172,10 +172,14 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         let scores = evaluate_rows(&graph, config.seed, &eval, &mut |_, _| Ok(rows.clone()))?;
         answer.against = scores.first().map(|score| score.embedding);
     }
+    print(&answer, &origin, &args.report)
+}
+
+fn print(answer: &Answer<'_>, origin: &Origin, report: &ReportArgs) -> anyhow::Result<()> {
     let settings = text::settings(answer.config)?;
     let hidden = settings.iter().map(String::as_str).collect();
-    args.report.answer(
-        &answer,
+    report.answer(
+        answer,
         &Layout {
             below: reading(origin.import.as_ref()),
             hidden,
