@@ -6,7 +6,7 @@ use shardgraph_regal::{Comparison, PlaceOptions, Plan, Row};
 
 use crate::place_graph::{CostsAnswer, Loaded};
 use crate::place_machine::{LinksAnswer, Machine};
-use crate::text::{Layout, printable, reading};
+use crate::text::{Layout, Unit, printable, reading};
 
 /// What every answer says of graph and machine.
 #[derive(Serialize)]
@@ -67,13 +67,13 @@ impl<'a> Subject<'a> {
 
     /// The objective first; bounds have its unit.
     pub(crate) fn layout(&self) -> Layout<'static> {
-        let (first, bytes): (_, &[&str]) = match self.objective {
-            "memory" => ("peak_bytes", &["lower_bound"]),
-            "throughput" => ("period", &[]),
-            _ => ("runtime", &[]),
+        let (first, units): (_, &[(&str, Unit)]) = match self.objective {
+            "memory" => ("peak_bytes", &[("lower_bound", Unit::Bytes(1.0))]),
+            "throughput" => ("period", &[("lower_bound", Unit::Time(1e-9))]),
+            _ => ("runtime", &[("lower_bound", Unit::Time(1e-9))]),
         };
         Layout {
-            bytes,
+            units,
             below: reading(Some(&printable(self.origin))),
             ..Layout::first(first)
         }

@@ -9,7 +9,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use self::units::{Unit, described, with_unit};
+pub(crate) use self::units::Unit;
+use self::units::{described, with_unit};
 
 /// What the text of an answer has beside its keys, or without them.
 #[derive(Default)]
@@ -20,8 +21,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) first: &'a str,
     /// Keys that only JSON has.
     pub(crate) hidden: Vec<&'a str>,
-    /// Keys of bytes that their names do not tell.
-    pub(crate) bytes: &'a [&'a str],
+    /// Units of keys that their names do not tell.
+    pub(crate) units: &'a [(&'a str, Unit)],
     /// Last lines, with their ends.
     pub(crate) below: String,
 }
@@ -82,7 +83,7 @@ pub(crate) fn render(answer: &impl Serialize, layout: &Layout<'_>) -> anyhow::Re
         text = format!("{}\n", printable(headline));
     }
     let writer = Writer {
-        bytes: layout.bytes,
+        units: layout.units,
     };
     writer.section(&keys, 0, &mut text);
     Ok(text + &layout.below)
@@ -152,7 +153,7 @@ fn columns(rows: &[Vec<String>], has_header: bool, indent: usize, out: &mut Stri
 
 /// Writes values with their names and units.
 struct Writer<'a> {
-    bytes: &'a [&'a str],
+    units: &'a [(&'a str, Unit)],
 }
 
 impl Writer<'_> {
@@ -213,8 +214,9 @@ impl Writer<'_> {
     /// A table whose rows have names.
     fn named_rows(&self, title: &str, rows: &[(&String, &Node)], indent: usize, out: &mut String) {
         let named = rows.iter().filter(|(key, node)| node.is_shown(key));
-        let names: Vec<(String, &Node)> =
-            named.map(|(key, node)| (described(key).0, *node)).collect();
+        let indent_of_names = if title.is_empty() { "" } else { "  " };
+        let name = |key: &str| format!("{indent_of_names}{}", described(key).0);
+        let names: Vec<(String, &Node)> = named.map(|(key, node)| (name(key), *node)).collect();
         let rows: Vec<(&str, &Node)> = names
             .iter()
             .map(|(name, node)| (name.as_str(), *node))
@@ -278,14 +280,19 @@ impl Writer<'_> {
             Node::Bool(true) => "yes".to_owned(),
             Node::Bool(false) => "no".to_owned(),
             Node::Text(text) => printable(text),
-            Node::Number(number) => match self.bytes.contains(&key) {
-                true => with_unit(number, Unit::Bytes(1.0)),
-                false => with_unit(number, described(key).1),
-            },
+            Node::Number(number) => {
+                let own = self.units.iter().find(|(known, _)| *known == key);
+                with_unit(
+                    number,
+                    own.map_or_else(|| described(key).1, |(_, unit)| *unit),
+                )
+            }
             Node::Map(keys) => {
                 let shown = keys.iter().filter(|(_, node)| !node.is_empty());
-                let part = |(key, node): (&String, &Node)| {
-                    format!("{} {}", described(key).0, self.cell(key, node))
+                // A word tells itself what it is.
+                let part = |(key, node): (&String, &Node)| match node {
+                    Node::Text(text) => printable(text),
+                    _ => format!("{} {}", described(key).0, self.cell(key, node)),
                 };
                 shown.map(part).collect::<Vec<String>>().join(", ")
             }

@@ -4,7 +4,7 @@ use serde_json::Number;
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Plain,
     /// A name made of digits.
     Id,
@@ -42,7 +42,7 @@ const WORDS: [(&str, &str); 20] = [
 ];
 
 /// Keys whose names do not tell enough: what they are called, and their unit where that is new.
-const KEYS: [(&str, &str, Option<Unit>); 20] = [
+const KEYS: [(&str, &str, Option<Unit>); 19] = [
     ("runtime", "runtime", Some(Unit::Time(1e-9))),
     ("period", "period", Some(Unit::Time(1e-9))),
     ("latency", "latency", Some(Unit::Time(1e-9))),
@@ -51,7 +51,6 @@ const KEYS: [(&str, &str, Option<Unit>); 20] = [
         "period of one device",
         Some(Unit::Time(1e-9)),
     ),
-    ("lower_bound", "lower bound", Some(Unit::Time(1e-9))),
     ("speedup", "speedup over one device", None),
     ("excess_bytes", "beyond the memory", None),
     ("memory_bytes", "memory", None),
@@ -134,12 +133,14 @@ fn separated(digits: &str) -> String {
     text
 }
 
-/// A number with a fraction: four digits behind the point at most, and fewer before large ones.
+/// A number that may have a fraction: four digits behind the point at most, fewer behind large ones.
 fn human_number(value: f64) -> String {
     let size = value.abs();
     match size {
         _ if size >= 1e15 || (size > 0.0 && size < 1e-3) => format!("{value:.3e}"),
-        _ if size >= 1000.0 => separated(&format!("{value:.0}")),
+        _ if size >= 1000.0 || (size >= 10.0 && value.fract().abs() <= 0.0) => {
+            separated(&format!("{value:.0}"))
+        }
         _ if size >= 100.0 => format!("{value:.2}"),
         _ if size >= 10.0 => format!("{value:.3}"),
         _ => format!("{value:.4}"),
@@ -229,7 +230,8 @@ mod tests {
             assert_eq!(separated(digits), text);
         }
         for (value, text) in [
-            (500.0, "500.00"),
+            (500.0, "500"),
+            (12.5, "12.500"),
             (0.25, "0.2500"),
             (0.0, "0.0000"),
             (2e-5, "2.000e-5"),
