@@ -67,7 +67,7 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
         return;
     }
     for (words, expected) in [
-        ("solve --method policy karate --out {}", "\ncover size "),
+        ("solve --method policy karate --out {}", "\nobjective "),
         (
             "solve --method policy karate --format json --out {}",
             "\"objective\": ",

@@ -77,7 +77,7 @@ fn emulated_covers_are_the_hosts() {
                 &[&emulated],
             )
             .ok();
-        for name in ["cover size", "verified", "steps", "path"] {
+        for name in ["objective", "verified", "steps", "path"] {
             assert_eq!(got.line(name), want.line(name), "{words}");
         }
         assert_eq!(
