@@ -219,21 +219,15 @@ impl Environments {
     /// # Errors
     /// When there is none of the name, or an option is unknown or cannot be right.
     pub fn named(config: &EnvironmentConfig) -> Result<Environments, Error> {
-        let Some(known) = ENVIRONMENTS.iter().find(|known| known.name == config.name) else {
+        if ENVIRONMENTS.iter().all(|known| known.name != config.name) {
             return Err(unknown(&config.name));
-        };
+        }
         let (name, options) = (config.name.clone(), config.options.clone());
         if let Err(error) = named_environment(&name, &options, 1, Autoreset::SameStep) {
-            let expected = match known.options {
-                "" => "no options",
-                options => options,
-            };
-            return Err(ErrorKind::Setting {
-                field: "environment.options",
-                expected: expected.to_owned(),
-                given: error.to_string(),
-            }
-            .into());
+            let what = error.to_string();
+            let what = what.trim_start_matches("named_environment: options: ");
+            let text = format!("agent settings: `environment.options`: {what}");
+            return Err(Error::input(text));
         }
         let is_scaled = config.scale_observations;
         Environments::new(move |n| {

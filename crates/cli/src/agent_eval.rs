@@ -99,6 +99,13 @@ fn config_and_model(args: &EvalArgs) -> anyhow::Result<(AgentConfig, PathBuf)> {
     if let (None, Some(config)) = (&args.model, run_config(&args.config)?) {
         return Ok((config, args.config.clone()));
     }
+    if args.config.is_dir() && args.model.is_none() {
+        let folder = args.config.display();
+        return Err(BadInput(format!(
+            "{folder}: this folder has no weights: a run leaves them at its end (`shardgraph agent train --run {folder} --resume`)"
+        ))
+        .into());
+    }
     let config = settings(&args.config, None)?;
     let Some(model) = &args.model else {
         let text = "name the weights: --model with a run's folder or a file, or that folder in place of the settings";
