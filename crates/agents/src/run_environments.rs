@@ -324,3 +324,32 @@ pub(crate) fn final_observation(
         .into()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::AgentConfig;
+
+    #[test]
+    fn options_that_cannot_be_right_are_named_once() {
+        for (name, option, expected) in [
+            (
+                "breakout",
+                "sticky_actions = 2",
+                "`environment.options`: expected sticky_actions = 0.1, ",
+            ),
+            ("cartpole", "wind = 1", "`environment.options`: "),
+        ] {
+            let text = format!(
+                "environment = {{ name = '{name}', options = {{ {option} }} }}\nalgorithm = {{ name = 'ppo' }}"
+            );
+            let error = AgentConfig::from_toml(&text).unwrap().check().unwrap_err();
+            let message = error.to_string();
+            assert!(error.is_input() && message.contains(expected), "{message}");
+            let given = option.split(' ').next().unwrap();
+            assert!(
+                message.matches("given").count() <= 1 && message.contains(given),
+                "{message}"
+            );
+        }
+    }
+}
