@@ -1,8 +1,9 @@
 //! Signals: Ctrl-C and SIGTERM say what was saved and how to go on, then exit code 130; SIGXFSZ is an
 //! error of the write that raised it.
 
+use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The exit code of a command that a signal ended.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// A signal handler has no arguments: what it prints stands here.
-static ADVICE: Mutex<String> = Mutex::new(String::new());
+/// A signal handler has no arguments: what goes on from its checkpoints stands here.
+static RESUMABLE: Mutex<Option<Resumable>> = Mutex::new(None);
 /// Whether the command ends by itself, with its best answer so far, after the first signal.
 static ENDS_BY_ITSELF: AtomicBool = AtomicBool::new(false);
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -26,12 +27,11 @@ pub(crate) fn install() {
             say("interrupted: ending with the best answer so far; interrupt again to end at once");
             return;
         }
-        let advice = ADVICE.lock().map(|advice| advice.clone());
-        let advice = advice.unwrap_or_default();
-        match advice.is_empty() {
-            true => say("interrupted: nothing was saved"),
-            false => say(&format!("interrupted: {advice}")),
-        }
+        let run = RESUMABLE.lock();
+        let advice = run.map(|run| run.as_ref().map(Resumable::advice));
+        let advice = advice.ok().flatten();
+        let advice = advice.unwrap_or_else(|| "nothing was saved".to_owned());
+        say(&format!("interrupted: {advice}"));
         process::exit(INTERRUPTED.into());
     });
 }
@@ -48,19 +48,41 @@ fn install_file_limit() {
 #[cfg(not(unix))]
 fn install_file_limit() {}
 
-/// Sets what an interrupt says: what was saved, and the command to go on with.
-fn advise(advice: &str) {
-    if let Ok(mut text) = ADVICE.lock() {
-        advice.clone_into(&mut text);
+/// A run with checkpoints, and the command that goes on with the newest one.
+struct Resumable {
+    folder: PathBuf,
+    command: String,
+}
+
+impl Resumable {
+    /// What was saved up to now, and the command to go on with.
+    fn advice(&self) -> String {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let is_checkpoint = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let is_named = name.to_string_lossy().starts_with("checkpoint-");
+            // The file that is written last.
+            is_named && entry.path().join("MANIFEST").is_file()
+        };
+        let folder = self.folder.display();
+        match entries.map(is_checkpoint).any(|is_one| is_one) {
+            true => format!(
+                "the checkpoints up to now are in {folder}; go on with `{}`",
+                self.command
+            ),
+            false => format!("{folder} has no checkpoint yet, so nothing was saved"),
+        }
     }
 }
 
-/// Advises to go on with the newest checkpoint in `folder` by `command`.
+/// Advises an interrupted user to go on with the newest checkpoint in `folder` by `command`.
 pub(crate) fn advise_to_resume(folder: &Path, command: &str) {
-    let folder = folder.display();
-    advise(&format!(
-        "the checkpoints up to now are in {folder}; go on with `{command}`"
-    ));
+    if let Ok(mut run) = RESUMABLE.lock() {
+        *run = Some(Resumable {
+            folder: folder.to_owned(),
+            command: command.to_owned(),
+        });
+    }
 }
 
 /// From here on the first interrupt only sets [`is_interrupted`], and the command ends by itself.
@@ -78,4 +100,25 @@ fn say(text: &str) {
     let mut out = std::io::stderr().lock();
     // A closed standard error cannot be reported anywhere.
     let _ = writeln!(out, "\r\x1b[K{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_with_a_checkpoint_is_said_to_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = Resumable {
+            folder: folder.path().join("run"),
+            command: "again".to_owned(),
+        };
+        assert!(run.advice().contains("no checkpoint yet"), "no folder");
+        let checkpoint = run.folder.join("checkpoint-0000000007");
+        fs::create_dir_all(&checkpoint).unwrap();
+        fs::write(run.folder.join("metrics.jsonl"), "").unwrap();
+        assert!(run.advice().contains("no checkpoint yet"), "half of one");
+        fs::write(checkpoint.join("MANIFEST"), "").unwrap();
+        assert!(run.advice().ends_with("go on with `again`"), "a whole one");
+    }
 }
