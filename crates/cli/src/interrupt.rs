@@ -57,7 +57,7 @@ struct Resumable {
 impl Resumable {
     /// What was saved up to now, and the command to go on with.
     fn advice(&self) -> String {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let is_checkpoint = |entry: fs::DirEntry| {
             let name = entry.file_name();
             let is_named = name.to_string_lossy().starts_with("checkpoint-");
@@ -65,7 +65,7 @@ impl Resumable {
             is_named && entry.path().join("MANIFEST").is_file()
         };
         let folder = self.folder.display();
-        match entries.map(is_checkpoint).any(|is_one| is_one) {
+        match entries.any(is_checkpoint) {
             true => format!(
                 "the checkpoints up to now are in {folder}; go on with `{}`",
                 self.command
