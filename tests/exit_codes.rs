@@ -76,7 +76,7 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
             "solve --method policy karate --ranks 2 --out {}",
             "\nverified       yes\n",
         ),
-        ("score karate --top 1 --out {}", "\nload seconds "),
+        ("score karate --top 1 --out {}", "\nload time "),
         ("score karate --format json --out {}", "\"top\": ["),
         ("eval karate --svg {}", "karate"),
         ("eval karate --format json --svg {}", "\"graphs\": ["),

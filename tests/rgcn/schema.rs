@@ -91,6 +91,7 @@ const RGCN_TRAIN: [(&str, &str); 33] = [
     ("partition", "string"),
     ("execution", "string"),
     ("weight_bytes", "null"),
+    ("device", "string"),
     ("idle_ranks", "count"),
     ("seeds", "list"),
     ("settings", "object"),
