@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     for (target, names) in FILES {
         for name in names {
-            let from = here.join("../crates/costgraph/tests/corpus").join(name);
+            let from = here.join("../crates/costgraph-io/tests/corpus").join(name);
             fs::copy(from, folder(target)?.join(name))?;
         }
     }

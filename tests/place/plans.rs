@@ -10,7 +10,7 @@ use crate::program::{Run, listing, opened, run};
 
 /// A fixture of the importers' tests.
 pub(crate) fn fixture(name: &str) -> PathBuf {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../costgraph/tests/corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../costgraph-io/tests/corpus");
     corpus.join(name)
 }
 

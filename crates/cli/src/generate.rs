@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_costgraph::Graph as CostGraph;
-use shardgraph_costgraph::export::{write_cost_graph_text, write_jsonl};
+use shardgraph_costgraph_io::{write_cost_graph_text, write_jsonl};
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{Format, WriteOptions, WriteReport, write_graph};

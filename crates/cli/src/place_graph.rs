@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shardgraph_costgraph::import::{
+use shardgraph_costgraph::Graph;
+use shardgraph_costgraph_io::NamedCard;
+use shardgraph_costgraph_io::{
     Format, Graphs, Imported, ReadOptions, Report, Weights, read_graphs, with_costs,
 };
-use shardgraph_costgraph::{Graph, NamedCard};
 use shardgraph_device::{Device, Timer};
 
 use crate::costgraph_spec::{CostGraphSpec, PREFIX};

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use shardgraph_costgraph::{
-    Device, DeviceSet, Graph, Link, ModelOptions, NAMED_CARDS, NAMED_LINKS, NamedCard,
-};
+use shardgraph_costgraph::{Device, DeviceSet, Graph, Link, ModelOptions, NAMED_LINKS};
+use shardgraph_costgraph_io::{NAMED_CARDS, NamedCard};
 
 use crate::exit::BadInput;
 use crate::settings_file::SettingsFile;

@@ -152,6 +152,32 @@ impl Graph {
         Ok(self)
     }
 
+    /// The same graph with other costs of ops, on every class of devices, and other sizes of tensors, where there is a value.
+    ///
+    /// # Errors
+    /// `TooLarge` where a sum is beyond [`crate::MAX_TOTAL`].
+    ///
+    /// # Panics
+    /// Unless there is a place for each op and each tensor.
+    pub fn with_amounts(
+        mut self,
+        cost_ns: &[Option<u64>],
+        tensor_bytes: &[Option<u64>],
+    ) -> Result<Graph, crate::Error> {
+        assert_eq!(cost_ns.len(), self.n_ops(), "one place an op");
+        assert_eq!(tensor_bytes.len(), self.n_tensors(), "one place a tensor");
+        for costs in self.ops.cost_ns.chunks_mut(cost_ns.len().max(1)) {
+            for (cost, found) in costs.iter_mut().zip(cost_ns) {
+                *cost = found.unwrap_or(*cost);
+            }
+        }
+        for (bytes, found) in self.tensors.bytes.iter_mut().zip(tensor_bytes) {
+            *bytes = found.unwrap_or(*bytes);
+        }
+        crate::builder::check_totals(&self)?;
+        Ok(self)
+    }
+
     /// The same graph with the persistent memory of each op times `factor`: 2 where gradients stay beside weights, more with the state
     /// of an optimiser.
     ///

@@ -1,6 +1,6 @@
 //! Computation graphs and their schedules: a checked model, a performance model, decoders from random keys, baselines.
 //!
-//! A [`Graph`] comes from [`import`], [`generate`] or a [`GraphBuilder`]; with a [`DeviceSet`] and [`ModelOptions`] it makes a
+//! A [`Graph`] comes from a file (crate `costgraph-io`), [`generate`] or a [`GraphBuilder`]; with a [`DeviceSet`] and [`ModelOptions`] it makes a
 //! [`Problem`]. A [`Decoder`] turns chromosomes into [`Schedule`]s and their [`Outcome`]s, [`baseline`] makes schedules without a
 //! search, [`Schedule::encode`] makes a chromosome of any of them, and [`Schedule::verify`] judges what is given out.
 //! [`chrome_trace`] and [`gantt_svg`] show it.
@@ -24,7 +24,6 @@ mod accounts;
 pub mod baseline;
 mod bound;
 mod builder;
-mod cards;
 mod colocation;
 mod contract;
 mod decode;
@@ -32,10 +31,8 @@ mod device;
 mod encode;
 mod error;
 mod exhaustive;
-pub mod export;
 pub mod generate;
 mod graph;
-pub mod import;
 mod links;
 mod model;
 #[cfg(test)]
@@ -54,7 +51,6 @@ mod validity;
 
 pub use bound::{Bounds, lower_bounds};
 pub use builder::{GraphBuilder, MAX_TOTAL, OpSpec, TensorSpec, whole};
-pub use cards::{NAMED_CARDS, NamedCard};
 pub use colocation::ColocationGroup;
 pub use contract::Contraction;
 pub use decode::{Decoder, DecoderKind};

@@ -257,7 +257,8 @@ impl<'g> Problem<'g> {
     }
 
     /// True for tensors that stay until the end although nobody consumes them.
-    pub(crate) fn is_kept(&self, tensor: u32) -> bool {
+    #[must_use]
+    pub fn is_kept(&self, tensor: u32) -> bool {
         self.options.keep_outputs
             && self.graph.consumers(tensor).is_empty()
             && !self.graph.is_control(tensor)

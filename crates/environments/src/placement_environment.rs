@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
-use shardgraph_costgraph::import::{ReadOptions, read_graphs};
 use shardgraph_costgraph::{DeviceSet, Graph, Link, ModelOptions, Objective, Problem, baseline};
+use shardgraph_costgraph_io::{ReadOptions, read_graphs};
 use shardgraph_random::KeyedRng;
 
 use crate::error::Error;

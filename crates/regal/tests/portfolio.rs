@@ -1,10 +1,10 @@
 //! The default way to make a plan: never worse than its baselines, repeatable, and good where communication decides.
 
 use shardgraph_costgraph::NAMED_LINKS;
-use shardgraph_costgraph::import::{ReadOptions, read_graphs};
 use shardgraph_costgraph::{
     DeviceSet, Graph, GraphBuilder, Link, ModelOptions, Objective, OpSpec, Problem, TensorSpec,
 };
+use shardgraph_costgraph_io::{ReadOptions, read_graphs};
 use shardgraph_random::KeyedRng;
 use shardgraph_regal::{Method, PlaceOptions, Plan, place};
 

@@ -1,5 +1,5 @@
 //! Optima by CP-SAT of OR-Tools, whose schedules are replayed here; `--accept` makes the fixtures of
-//! `crates/costgraph/tests/corpus` from what it proved.
+//! `crates/costgraph-io/tests/corpus` from what it proved.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::report::{Failure, Report};
 use crate::{paths, process, python};
 
 const SCRIPT: &str = "cp_sat.py";
-const FIXTURES: &str = "crates/costgraph/tests/corpus/cp_sat.jsonl";
+const FIXTURES: &str = "crates/costgraph-io/tests/corpus/cp_sat.jsonl";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

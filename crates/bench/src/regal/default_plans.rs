@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shardgraph_costgraph::import::{Format, ReadOptions, read_bytes};
 use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, NAMED_LINKS, Objective};
+use shardgraph_costgraph_io::{Format, ReadOptions, read_bytes};
 use shardgraph_regal::{Method, PlaceOptions, place};
 
 use super::TEST_GRAPHS;

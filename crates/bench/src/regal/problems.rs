@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shardgraph_costgraph::export::{write_jsonl, write_problem};
 use shardgraph_costgraph::generate::{RandomGraph, Synthetic, synthetic};
-use shardgraph_costgraph::import::{ReadOptions, read_bytes};
 use shardgraph_costgraph::{
     Decoder, DecoderKind, DeviceSet, Graph, GraphBuilder, Link, ModelOptions, Objective, OpSpec,
     Problem, Schedule, Step, TensorSpec, lower_bounds,
 };
+use shardgraph_costgraph_io::{ReadOptions, read_bytes};
+use shardgraph_costgraph_io::{write_jsonl, write_problem};
 use shardgraph_regal::{GeneticOptions, Method, PlaceOptions, place, search};
 
 use super::sets::{SetName, Source};

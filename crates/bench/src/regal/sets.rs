@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
-use shardgraph_costgraph::import::{ReadOptions, read_bytes, read_graphs};
 use shardgraph_costgraph::{
     DecoderKind, DeviceSet, Graph, ModelOptions, Objective, Problem, topology,
 };
+use shardgraph_costgraph_io::{ReadOptions, read_bytes, read_graphs};
 use shardgraph_regal::{GeneticOptions, PlaceOptions, search};
 
 use crate::paths;
