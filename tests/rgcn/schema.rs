@@ -81,7 +81,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 33] = [
+const RGCN_TRAIN: [(&str, &str); 34] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
