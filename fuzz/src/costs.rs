@@ -1,11 +1,11 @@
 //! Readers of computation graphs: errors name the file, what was read is written and read again equal, decoders agree with the
 //! replay on it, and so do contracted schedules.
 
-use shardgraph_costgraph_io::{write_cost_graph_text, write_jsonl};
-use shardgraph_costgraph_io::{Format, ReadOptions, read_bytes};
 use shardgraph_costgraph::{
     Contraction, Decoder, DecoderKind, DeviceSet, Error, Graph, ModelOptions, Objective, Problem,
 };
+use shardgraph_costgraph_io::{Format, ReadOptions, read_bytes};
+use shardgraph_costgraph_io::{write_cost_graph_text, write_jsonl};
 
 /// Larger graphs are only written and read again.
 const DECODED_OPS: usize = 200;

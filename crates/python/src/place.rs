@@ -6,11 +6,11 @@ use numpy::IntoPyArray as _;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use shardgraph_costgraph_io::{Format, ReadOptions, read_graphs};
 use shardgraph_costgraph::{
     Device, DeviceSet, Graph, Link, NAMED_LINKS, Objective, Problem, Step, chrome_trace,
     device_map, gantt_svg,
 };
+use shardgraph_costgraph_io::{Format, ReadOptions, read_graphs};
 use shardgraph_device::Timer;
 use shardgraph_regal::{PlaceOptions, Plan, Watch, place_watched};
 

@@ -60,8 +60,8 @@ impl Solution {
 /// bits read `|N(v)| N / 8` B; every evaluation costs a few operations a candidate. Other paths compute `L - 1` or `L`
 /// sparse products of width K for each evaluation.
 /// # Determinism
-/// The same cover for every number of ranks (where floats are added over ranks, as [`Communication::ColumnAllReduce`] and
-/// [`Communication::Grid`] do, but for ties within rounding), and in the closed form on every device. The model's operations round in
+/// The same cover for every number of ranks (where floats are added over ranks, as `Communication::ColumnAllReduce` and
+/// `Communication::Grid` do, but for ties within rounding), and in the closed form on every device. The model's operations round in
 /// another order on another device, which can decide ties.
 /// # Source
 /// OpenGraphGym-MG, algorithm 4 and section 4.5.1.
@@ -221,7 +221,7 @@ pub fn solve_as_rank(
 /// # Errors
 /// As [`solve`].
 /// # Determinism
-/// The same bits for every number of ranks on one path, where [`Communication::is_exact`].
+/// The same bits for every number of ranks on one path, where `Communication::is_exact`.
 ///
 /// ```
 /// use shardgraph_graph::builtin;

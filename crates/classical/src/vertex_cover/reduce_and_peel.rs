@@ -15,7 +15,7 @@ use crate::vertex_cover::waiting::Guess;
 /// the rest is covered by [`edge_greedy`].
 ///
 /// # Complexity
-/// As [`reduce`], and after each guess a look at the nodes near what has changed.
+/// As [`reduce`](super::reduce), and after each guess a look at the nodes near what has changed.
 ///
 /// # Source
 /// Chang, Li and Zhang (2017), "Computing a near-maximum independent set in linear time by reducing-peeling".

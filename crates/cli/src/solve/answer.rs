@@ -122,12 +122,17 @@ impl Answer<'_> {
     fn headline(&self) -> String {
         let (value, name) = (self.objective, self.graph);
         let is_counted = matches!(value, Objective::Count(_));
+        // Endings of the noun and of its verb.
+        let (s, verb) = match value {
+            Objective::Count(1) => ("", "s"),
+            _ => ("s", ""),
+        };
         match self.problem.name {
-            "mvc" if is_counted => format!("{value} nodes cover {name}"),
-            "mis" if is_counted => format!("{value} independent nodes in {name}"),
-            "clique" if is_counted => format!("a clique of {value} nodes in {name}"),
-            "dominating-set" if is_counted => format!("{value} nodes dominate {name}"),
-            "cut" if is_counted => format!("a cut of {value} edges in {name}"),
+            "mvc" if is_counted => format!("{value} node{s} cover{verb} {name}"),
+            "mis" if is_counted => format!("{value} independent node{s} in {name}"),
+            "clique" if is_counted => format!("a clique of {value} node{s} in {name}"),
+            "dominating-set" if is_counted => format!("{value} node{s} dominate{verb} {name}"),
+            "cut" if is_counted => format!("a cut of {value} edge{s} in {name}"),
             "mvc" => format!("a cover of weight {value} in {name}"),
             "mis" => format!("an independent set of weight {value} in {name}"),
             "cut" => format!("a cut of weight {value} in {name}"),
