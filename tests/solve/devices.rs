@@ -147,9 +147,9 @@ fn emulated_training_of_relations_is_read_by_the_host() {
     let words = "rgcn train ba-rel:150:2.5:4 --bases 3 --epochs 5 --device emulated --run {}";
     let answer = installed.run(words, &[&out]).ok();
     assert_eq!(answer.line("device"), "emulated");
-    let scores = answer.line("test:");
+    let scores = answer.line("test accuracy");
     let read = run("rgcn eval ba-rel:150:2.5:4 --model {}", &[&out]).ok();
-    assert_eq!(read.line("test:"), scores);
+    assert_eq!(read.line("test accuracy"), scores);
     let words = "rgcn train ba-rel:150:2.5:4 --epochs 6 --resume --run {}";
     let message = run(words, &[&out]).error(2);
     assert!(message.contains("began on device `emulated`"), "{message}");
