@@ -31,7 +31,7 @@ const BAD_FILES: &[(&str, &[u8], &str, &str)] = &[
     ("a.json", b"{\"nodes\": [], \"edges\": [", ":1:", "EOF"),
     ("a.txt", b"node1 -- Input -- forward_compute_time=fast\n", ":1", "forward_compute_time"),
     ("b.txt", b"1 2\n2 3\n", ": ", "none of the formats"),
-    ("a.pb.gz", b"not packed", ": ", "promises compression"),
+    ("a.pb.gz", b"not packed", ": ", "promises gzip"),
 ];
 
 /// A command line, and what its message must say.

@@ -17,7 +17,7 @@ use crate::on_ranks::{Progress, SameAnswer, agree_on_input, on_threads};
 use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
 use crate::residual::Ranks;
 use crate::{Error, SolveOptions, TrainedPolicy, solve_problem};
-use job::Job;
+use job::PolicyRun;
 
 mod job;
 
@@ -88,7 +88,7 @@ pub fn solve(
     if let Some(graph) = graph_with_kept_rows(adjacency, policy, options) {
         return solve_with_kept_rows(graph, policy, options, progress);
     }
-    let job = Job::new(adjacency, policy, options)?;
+    let job = PolicyRun::new(adjacency, policy, options)?;
     job.check_memory(1)?;
     let on_rank = SameAnswer {
         run: &|comm, progress| job.run_rank(comm, progress),
@@ -104,7 +104,7 @@ fn cover_fingerprint(episode: &Episode) -> Fingerprint {
 
 fn checked(
     episode: Episode,
-    job: &Job<'_>,
+    job: &PolicyRun<'_>,
     adjacency: &Adjacency,
     timer: &Timer,
 ) -> Result<Solution, Error> {
@@ -201,7 +201,7 @@ pub fn solve_as_rank(
     let inputs = [("graph", graph_fingerprint(adjacency))];
     agree_on_input(&mut ranks, &inputs, policy, &options)?;
     policy.check_problem(&MINIMUM_VERTEX_COVER)?;
-    let job = Job::new(adjacency, policy, &options)?;
+    let job = PolicyRun::new(adjacency, policy, &options)?;
     let on_rank = SameAnswer {
         run: &|comm, progress| {
             job.check_memory(options.n_ranks)?;
@@ -243,7 +243,7 @@ pub fn score_nodes(
         true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET)?,
         false => policy.check_problem(&MINIMUM_VERTEX_COVER)?,
     }
-    let job = Job::new(adjacency, policy, options)?;
+    let job = PolicyRun::new(adjacency, policy, options)?;
     job.check_memory(1)?;
     let parts = on_threads(options, &|comm| job.score_rank(comm))?;
     let seconds = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);

@@ -67,7 +67,7 @@ enum Cut<'a> {
 }
 
 /// One graph, one policy, P ranks.
-pub(super) struct Job<'a> {
+pub(super) struct PolicyRun<'a> {
     adjacency: &'a Adjacency,
     policy: &'a TrainedPolicy,
     options: &'a SolveOptions,
@@ -77,7 +77,7 @@ pub(super) struct Job<'a> {
     inside: Option<Cow<'a, Graph>>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> PolicyRun<'a> {
     pub(super) fn new(
         adjacency: &'a Adjacency,
         policy: &'a TrainedPolicy,

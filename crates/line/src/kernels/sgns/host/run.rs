@@ -103,9 +103,9 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize>(
     let (sources, targets) = queue.lanes(first, n);
     // SAFETY: the caller's promise.
     unsafe {
-        let mut wide = [Rows::<f32>::NONE; RUN];
+        let mut wide = [SampleRows::<f32>::NONE; RUN];
         for (sample, (&source, targets)) in sources.iter().zip(targets).enumerate() {
-            let rows = Rows::of(tables, source, targets, dim);
+            let rows = SampleRows::of(tables, source, targets, dim);
             wide[sample] = rows.in_f32::<S>(sample, dim, run);
             let source = std::slice::from_raw_parts(wide[sample].source, dim);
             let dots = tile_dots::<S, R, TILE>(simd, source, &wide[sample].targets);
@@ -115,24 +115,24 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize>(
         for (sample, (&source, targets)) in sources.iter().zip(targets).enumerate() {
             let i = first + sample as u64;
             let (later_source, later_targets) = queue.later(i);
-            let later = Rows::of(tables, later_source, later_targets, dim);
+            let later = SampleRows::of(tables, later_source, later_targets, dim);
             let weights = &run.weights[sample * SIDE_BY_SIDE..][..TILE];
             update::<T, S, R>(simd, &wide[sample], &later, weights, dim);
             let random = queue.drawn.rounding_word::<T>(i);
-            Rows::of(tables, source, targets, dim).take::<S>(&wide[sample], random, dim);
+            SampleRows::of(tables, source, targets, dim).take::<S>(&wide[sample], random, dim);
         }
     }
 }
 
 /// The rows of a sample.
 #[derive(Clone, Copy)]
-struct Rows<T> {
+struct SampleRows<T> {
     source: *mut T,
     targets: [*mut T; TILE],
 }
 
-impl<T: Element> Rows<T> {
-    const NONE: Rows<T> = Rows {
+impl<T: Element> SampleRows<T> {
+    const NONE: SampleRows<T> = SampleRows {
         source: std::ptr::null_mut(),
         targets: [std::ptr::null_mut(); TILE],
     };
@@ -140,14 +140,14 @@ impl<T: Element> Rows<T> {
     /// # Safety
     /// The tables have these rows.
     #[inline(always)]
-    unsafe fn of(tables: Raw<T>, source: u32, ids: &Lanes<u32>, dim: usize) -> Rows<T> {
+    unsafe fn of(tables: Raw<T>, source: u32, ids: &Lanes<u32>, dim: usize) -> SampleRows<T> {
         let mut targets = [tables.context; TILE];
         // SAFETY: the caller's promise.
         unsafe {
             for (target, &id) in targets.iter_mut().zip(ids) {
                 *target = target.add(id as usize * dim);
             }
-            Rows {
+            SampleRows {
                 source: tables.vertex.add(source as usize * dim),
                 targets,
             }
@@ -171,9 +171,9 @@ impl<T: Element> Rows<T> {
     /// # Safety
     /// T is f32, or the bits of fp16; the rows have `dim` columns, and the run is for these.
     #[inline(always)]
-    unsafe fn in_f32<S: Simd>(&self, sample: usize, dim: usize, run: &mut Run) -> Rows<f32> {
+    unsafe fn in_f32<S: Simd>(&self, sample: usize, dim: usize, run: &mut Run) -> SampleRows<f32> {
         if size_of::<T>() == 4 {
-            return Rows {
+            return SampleRows {
                 source: self.source.cast(),
                 targets: self.targets.map(<*mut T>::cast),
             };
@@ -188,7 +188,7 @@ impl<T: Element> Rows<T> {
                 widen_row::<S>(from.cast(), *target, dim);
             }
         }
-        Rows {
+        SampleRows {
             source: copies,
             targets,
         }
@@ -197,9 +197,9 @@ impl<T: Element> Rows<T> {
     /// Rounds copies back; rows that were worked on in place have nothing to take.
     ///
     /// # Safety
-    /// As [`Rows::in_f32`], whose copies these are.
+    /// As [`SampleRows::in_f32`], whose copies these are.
     #[inline(always)]
-    unsafe fn take<S: Simd>(&self, copies: &Rows<f32>, random: u32, dim: usize) {
+    unsafe fn take<S: Simd>(&self, copies: &SampleRows<f32>, random: u32, dim: usize) {
         if size_of::<T>() == 4 {
             return;
         }
@@ -220,8 +220,8 @@ impl<T: Element> Rows<T> {
 #[inline(always)]
 unsafe fn update<T: Element, S: Simd, const R: usize>(
     simd: S,
-    rows: &Rows<f32>,
-    later: &Rows<T>,
+    rows: &SampleRows<f32>,
+    later: &SampleRows<T>,
     weights: &[f32],
     dim: usize,
 ) {
@@ -260,7 +260,7 @@ unsafe fn update<T: Element, S: Simd, const R: usize>(
 /// # Safety
 /// As [`update`].
 #[inline(always)]
-unsafe fn update_columns(rows: &Rows<f32>, weights: &[f32], columns: Range<usize>) {
+unsafe fn update_columns(rows: &SampleRows<f32>, weights: &[f32], columns: Range<usize>) {
     let (source, targets) = (rows.source, rows.targets);
     for at in columns {
         // SAFETY: a column of the rows.
