@@ -1,252 +1,95 @@
-//! The settings that come with the program, by name.
+//! The settings that come with the program, by name. They stand in `named.toml`.
 
-use shardgraph_components::{ActorCriticShape, OptimiserConfig, PpoLoss, QNetworkShape};
+use std::sync::LazyLock;
 
-use crate::apex::ApexConfig;
+use serde::Deserialize;
+
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
-use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
-use crate::impala::ImpalaConfig;
-use crate::ppo::PpoConfig;
-use crate::reinforce::ReinforceConfig;
 use crate::run_environments::EnvironmentConfig;
-use crate::sac::{SacConfig, SacNetworkConfig};
 
 /// Settings that come with the program.
 struct Shipped {
-    name: &'static str,
-    about: &'static str,
-    environment: &'static str,
-    n_environments: usize,
-    scale_observations: bool,
-    steps: u64,
-    algorithm: fn() -> Algorithm,
+    name: String,
+    about: String,
+    config: AgentConfig,
 }
 
-impl Shipped {
-    fn config(&self) -> AgentConfig {
-        AgentConfig {
-            schema_version: SCHEMA_VERSION,
-            seed: 1,
-            steps: self.steps,
-            checkpoint_steps: 100_000,
-            environment: EnvironmentConfig {
-                scale_observations: self.scale_observations,
-                ..EnvironmentConfig::named(self.environment, self.n_environments)
-            },
-            algorithm: (self.algorithm)(),
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    group: Vec<Group>,
+}
+
+/// Environments that share their settings.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    /// Of each: the name of its settings, its own name, and a line about both.
+    named: Vec<[String; 3]>,
+    n_environments: usize,
+    #[serde(default)]
+    scale_observations: bool,
+    steps: u64,
+    algorithm: Algorithm,
+}
+
+impl Group {
+    fn shipped(&self, [name, environment, about]: &[String; 3]) -> Shipped {
+        let mut config = with(self.algorithm.clone(), environment, self.n_environments);
+        config.steps = self.steps;
+        config.environment.scale_observations = self.scale_observations;
+        Shipped {
+            name: name.clone(),
+            about: about.clone(),
+            config,
         }
     }
 }
 
-/// Cart and pole by one of the algorithms, with as many environments as it has by default.
-const fn cart_pole(
+/// Sorted by environment; of each environment the first is what its name alone means.
+static SHIPPED: LazyLock<Vec<Shipped>> = LazyLock::new(|| {
+    let file: File = toml::from_str(include_str!("named.toml")).expect("a test reads this file");
+    let of_group = |group: &Group| {
+        let shipped = group.named.iter().map(|named| group.shipped(named));
+        shipped.collect::<Vec<_>>()
+    };
+    let mut shipped: Vec<Shipped> = file.group.iter().flat_map(of_group).collect();
+    shipped.sort_by(|a, b| a.config.environment.name.cmp(&b.config.environment.name));
+    shipped
+});
+
+/// An algorithm by name, with as many environments as it has by default.
+struct Known {
     name: &'static str,
-    about: &'static str,
     n_environments: usize,
     algorithm: fn() -> Algorithm,
-) -> Shipped {
-    Shipped {
+}
+
+const fn known(name: &'static str, n_environments: usize, algorithm: fn() -> Algorithm) -> Known {
+    Known {
         name,
-        about,
-        environment: "cartpole",
         n_environments,
-        scale_observations: false,
-        steps: 500_000,
         algorithm,
     }
 }
 
-/// A MinAtar game by PPO.
-const fn game(name: &'static str, about: &'static str, environment: &'static str) -> Shipped {
-    Shipped {
-        name,
-        about,
-        environment,
-        n_environments: 64,
-        scale_observations: false,
-        steps: 2_000_000,
-        algorithm: || Algorithm::Ppo(game_ppo()),
-    }
-}
-
-/// A graph problem by PPO with masks.
-const fn graph(name: &'static str, about: &'static str, environment: &'static str) -> Shipped {
-    Shipped {
-        name,
-        about,
-        environment,
-        n_environments: 64,
-        scale_observations: false,
-        steps: 500_000,
-        algorithm: || Algorithm::Ppo(graph_ppo()),
-    }
-}
-
-/// Of each environment the first is what its name alone means.
-const SHIPPED: [Shipped; 24] = [
-    Shipped {
-        name: "acrobot-ppo",
-        about: "two links, proximal policy optimisation",
-        environment: "acrobot",
-        n_environments: 16,
-        scale_observations: false,
-        steps: 300_000,
-        algorithm: || Algorithm::Ppo(acrobot_ppo()),
-    },
-    game("asterix-ppo", "MinAtar's Asterix, PPO", "asterix"),
-    game("breakout-ppo", "MinAtar's Breakout, PPO", "breakout"),
-    cart_pole(
-        "cartpole-dqn",
-        "cart and pole, deep Q-learning with CleanRL's settings",
-        1,
-        || Algorithm::Dqn(DqnConfig::default()),
-    ),
-    cart_pole(
-        "cartpole-dueling-double-dqn",
-        "cart and pole, dueling double DQN with prioritised replay and 3-step returns",
-        1,
-        || Algorithm::Dqn(rainbow_parts()),
-    ),
-    cart_pole(
-        "cartpole-apex",
-        "cart and pole, Ape-X with a shard of replay and 4 actors",
-        8,
-        || Algorithm::Apex(ApexConfig::default()),
-    ),
-    cart_pole(
-        "cartpole-impala",
-        "cart and pole, IMPALA with 2 actors",
-        8,
-        || Algorithm::Impala(ImpalaConfig::default()),
-    ),
-    Shipped {
-        // The step size of PPO falls to 0 over its run.
-        steps: 150_000,
-        ..cart_pole(
-            "cartpole-ppo",
-            "cart and pole, proximal policy optimisation in 16 environments",
-            16,
-            || Algorithm::Ppo(quick_ppo()),
-        )
-    },
-    cart_pole(
-        "cartpole-reinforce",
-        "cart and pole, REINFORCE with a learned baseline",
-        1,
-        || Algorithm::Reinforce(ReinforceConfig::default()),
-    ),
-    Shipped {
-        name: "cliff-walking-dqn",
-        about: "a walk along a cliff, deep Q-learning",
-        environment: "cliff-walking",
-        n_environments: 4,
-        scale_observations: false,
-        steps: 50_000,
-        algorithm: || Algorithm::Dqn(tabular_dqn()),
-    },
-    graph("clique-ppo", "maximum clique on 20 nodes, PPO", "clique"),
-    graph("cut-ppo", "maximum cut on 20 nodes, PPO", "cut"),
-    graph(
-        "dominating-set-ppo",
-        "minimum dominating set on 20 nodes, PPO",
-        "dominating-set",
-    ),
-    game("freeway-ppo", "MinAtar's Freeway, PPO", "freeway"),
-    Shipped {
-        name: "frozen-lake-dqn",
-        about: "a slippery lake with holes, deep Q-learning",
-        environment: "frozen-lake",
-        n_environments: 4,
-        scale_observations: false,
-        steps: 100_000,
-        algorithm: || Algorithm::Dqn(tabular_dqn()),
-    },
-    graph(
-        "independent-set-ppo",
-        "maximum independent set on 20 nodes, PPO",
-        "independent-set",
-    ),
-    Shipped {
-        name: "mountain-car-ppo",
-        about: "a car between two hills, PPO",
-        environment: "mountain-car",
-        n_environments: 16,
-        scale_observations: true,
-        steps: 500_000,
-        algorithm: || Algorithm::Ppo(mountain_car_ppo()),
-    },
-    Shipped {
-        name: "mountain-car-continuous-ppo",
-        about: "a car between two hills with a continuous push, PPO",
-        environment: "mountain-car-continuous",
-        n_environments: 16,
-        scale_observations: true,
-        steps: 200_000,
-        algorithm: || Algorithm::Ppo(continuous_car_ppo()),
-    },
-    Shipped {
-        name: "pendulum-ppo",
-        about: "a pendulum with a continuous torque, PPO",
-        environment: "pendulum",
-        n_environments: 16,
-        scale_observations: true,
-        steps: 200_000,
-        algorithm: || Algorithm::Ppo(pendulum_ppo()),
-    },
-    Shipped {
-        name: "pendulum-sac",
-        about: "a pendulum with a continuous torque, soft actor-critic",
-        environment: "pendulum",
-        n_environments: 1,
-        scale_observations: false,
-        steps: 20_000,
-        algorithm: || Algorithm::Sac(pendulum_sac()),
-    },
-    game("seaquest-ppo", "MinAtar's Seaquest, PPO", "seaquest"),
-    game(
-        "space-invaders-ppo",
-        "MinAtar's Space Invaders, PPO",
-        "space-invaders",
-    ),
-    Shipped {
-        name: "taxi-dqn",
-        about: "a taxi and its passengers, deep Q-learning with masks",
-        environment: "taxi",
-        n_environments: 4,
-        scale_observations: false,
-        steps: 300_000,
-        algorithm: || Algorithm::Dqn(tabular_dqn()),
-    },
-    graph(
-        "vertex-cover-ppo",
-        "minimum vertex cover on 20 nodes, PPO",
-        "vertex-cover",
-    ),
+const ALGORITHMS: [Known; 6] = [
+    known("apex", 8, || Algorithm::Apex(Default::default())),
+    known("dqn", 1, || Algorithm::Dqn(Default::default())),
+    known("impala", 8, || Algorithm::Impala(Default::default())),
+    known("ppo", 16, || Algorithm::Ppo(Default::default())),
+    known("reinforce", 1, || Algorithm::Reinforce(Default::default())),
+    known("sac", 1, || Algorithm::Sac(Default::default())),
 ];
 
-/// The algorithms, by the name that settings have for them.
-const ALGORITHMS: [&str; 6] = ["apex", "dqn", "impala", "ppo", "reinforce", "sac"];
-
-/// An algorithm with its defaults; `None` for an unknown one.
-fn algorithm_by_default(name: &str) -> Option<Algorithm> {
-    Some(match name {
-        "apex" => Algorithm::Apex(ApexConfig::default()),
-        "dqn" => Algorithm::Dqn(DqnConfig::default()),
-        "impala" => Algorithm::Impala(ImpalaConfig::default()),
-        "ppo" => Algorithm::Ppo(PpoConfig::default()),
-        "reinforce" => Algorithm::Reinforce(ReinforceConfig::default()),
-        "sac" => Algorithm::Sac(SacConfig::default()),
-        _ => return None,
-    })
+/// An algorithm's defaults; `None` for an unknown one.
+fn by_default(algorithm: &str, environment: &str) -> Option<AgentConfig> {
+    let known = ALGORITHMS.iter().find(|known| known.name == algorithm)?;
+    Some(with((known.algorithm)(), environment, known.n_environments))
 }
 
-/// The defaults of an algorithm for an environment, with the number of environments that goes with them.
-fn by_default(algorithm: Algorithm, environment: &str) -> AgentConfig {
-    let n_environments = match &algorithm {
-        Algorithm::Dqn(_) | Algorithm::Reinforce(_) | Algorithm::Sac(_) => 1,
-        Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
-        Algorithm::Ppo(_) => 16,
-    };
+/// Settings with the defaults of all algorithms.
+fn with(algorithm: Algorithm, environment: &str, n_environments: usize) -> AgentConfig {
     AgentConfig {
         schema_version: SCHEMA_VERSION,
         seed: 1,
@@ -260,12 +103,13 @@ fn by_default(algorithm: Algorithm, environment: &str) -> AgentConfig {
 impl AgentConfig {
     /// The names that [`AgentConfig::named`] knows, each with what it is for.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        SHIPPED.iter().map(|shipped| (shipped.name, shipped.about))
+        let shipped = SHIPPED.iter();
+        shipped.map(|shipped| (shipped.name.as_str(), shipped.about.as_str()))
     }
 
     /// The names of the algorithms, as settings have them.
     pub fn algorithms() -> impl Iterator<Item = &'static str> {
-        ALGORITHMS.into_iter()
+        ALGORITHMS.iter().map(|known| known.name)
     }
 
     /// Settings that come with the program.
@@ -281,7 +125,7 @@ impl AgentConfig {
     /// ```
     pub fn named(name: &str) -> Option<AgentConfig> {
         let shipped = SHIPPED.iter().find(|shipped| shipped.name == name);
-        shipped.map(Shipped::config)
+        shipped.map(|shipped| shipped.config.clone())
     }
 
     /// Settings of an algorithm for an environment: those that come with the program, called
@@ -295,205 +139,16 @@ impl AgentConfig {
     /// assert_eq!(AgentConfig::for_environment("qdn", "clique"), None);
     /// ```
     pub fn for_environment(algorithm: &str, environment: &str) -> Option<AgentConfig> {
-        let algorithm_settings = algorithm_by_default(algorithm)?;
+        let defaults = by_default(algorithm, environment)?;
         let shipped = AgentConfig::named(&format!("{environment}-{algorithm}"));
-        Some(shipped.unwrap_or_else(|| by_default(algorithm_settings, environment)))
+        Some(shipped.unwrap_or(defaults))
     }
 
     /// The first settings that come with the program for an environment, else PPO's defaults.
     pub fn of_environment(environment: &str) -> AgentConfig {
-        let shipped = SHIPPED
-            .iter()
-            .find(|shipped| shipped.environment == environment);
-        match shipped {
-            Some(shipped) => shipped.config(),
-            None => by_default(Algorithm::Ppo(PpoConfig::default()), environment),
-        }
-    }
-}
-
-/// Dueling double DQN with prioritised replay and 3-step returns.
-fn rainbow_parts() -> DqnConfig {
-    DqnConfig {
-        network: QNetworkShape {
-            hidden: vec![120],
-            dueling: Some(vec![84]),
-        },
-        double: true,
-        n_step: 3,
-        replay: ReplayConfig {
-            prioritized: Some(PrioritizedConfig::default()),
-            ..ReplayConfig::default()
-        },
-        ..DqnConfig::default()
-    }
-}
-
-/// Many environments, short rollouts and one hidden layer: what small tasks are learned by in the least time.
-fn quick_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        network: ActorCriticShape {
-            hidden: vec![64],
-            lstm: None,
-        },
-        optimiser: OptimiserConfig {
-            learning_rate: 2.5e-3,
-            ..default.optimiser
-        },
-        gamma: 0.98,
-        gae_lambda: 0.8,
-        loss: PpoLoss {
-            entropy_coefficient: 0.0,
-            ..default.loss
-        },
-        rollout_steps: 32,
-        n_minibatches: 2,
-        n_epochs: 6,
-        ..default
-    }
-}
-
-/// Many updates of each rollout: the first reward other than -1 comes after hundreds of steps.
-fn acrobot_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
-            ..default.optimiser
-        },
-        loss: PpoLoss {
-            entropy_coefficient: 0.005,
-            ..default.loss
-        },
-        n_minibatches: 16,
-        ..default
-    }
-}
-
-/// A short horizon: a swing takes some tens of steps.
-fn pendulum_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
-            ..default.optimiser
-        },
-        loss: PpoLoss {
-            entropy_coefficient: 0.0,
-            ..default.loss
-        },
-        gamma: 0.9,
-        n_minibatches: 32,
-        n_epochs: 10,
-        ..default
-    }
-}
-
-/// Small layers and a large step size: the swing is learned within some thousand updates.
-fn pendulum_sac() -> SacConfig {
-    let default = SacConfig::default();
-    SacConfig {
-        network: SacNetworkConfig {
-            hidden: vec![64, 64],
-        },
-        optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
-            ..default.optimiser
-        },
-        ..default
-    }
-}
-
-/// Pushes that vary much: the one reward is at the top of the hill, and each push costs.
-fn continuous_car_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
-            ..default.optimiser
-        },
-        loss: PpoLoss {
-            entropy_coefficient: 0.05,
-            ..default.loss
-        },
-        gae_lambda: 0.98,
-        gamma: 0.995,
-        n_minibatches: 32,
-        n_epochs: 10,
-        ..default
-    }
-}
-
-/// PureJaxRL's rollouts for MinAtar, with half of its step size, and layers of 128 that policy and values share.
-fn game_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        network: ActorCriticShape {
-            hidden: vec![128, 128],
-            lstm: None,
-        },
-        optimiser: OptimiserConfig {
-            learning_rate: 2.5e-3,
-            ..default.optimiser
-        },
-        rollout_steps: 128,
-        n_minibatches: 8,
-        ..default
-    }
-}
-
-/// No discount: a return is the size of an answer, after few steps.
-fn graph_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        network: ActorCriticShape {
-            hidden: vec![128, 128],
-            lstm: None,
-        },
-        optimiser: OptimiserConfig {
-            learning_rate: 2e-3,
-            ..default.optimiser
-        },
-        gamma: 1.0,
-        rollout_steps: 64,
-        n_minibatches: 8,
-        ..default
-    }
-}
-
-/// A table of values, by a small network over one-hot states.
-fn tabular_dqn() -> DqnConfig {
-    let default = DqnConfig::default();
-    DqnConfig {
-        network: QNetworkShape {
-            hidden: vec![64],
-            dueling: None,
-        },
-        optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
-            ..default.optimiser
-        },
-        learning_starts: 1_000,
-        train_every: 4,
-        ..default
-    }
-}
-
-/// Much entropy and long traces: the first reward other than -1 is at the top of the hill.
-fn mountain_car_ppo() -> PpoConfig {
-    let default = PpoConfig::default();
-    PpoConfig {
-        optimiser: OptimiserConfig {
-            learning_rate: 1e-3,
-            ..default.optimiser
-        },
-        loss: PpoLoss {
-            entropy_coefficient: 0.02,
-            ..default.loss
-        },
-        gae_lambda: 0.98,
-        n_minibatches: 16,
-        ..default
+        let is_for = |shipped: &&Shipped| shipped.config.environment.name == environment;
+        let shipped = SHIPPED.iter().find(is_for);
+        let shipped = shipped.map(|shipped| shipped.config.clone());
+        shipped.unwrap_or_else(|| by_default("ppo", environment).expect("an algorithm"))
     }
 }
