@@ -53,8 +53,6 @@ mod structure2vec;
 #[cfg(test)]
 mod naive;
 #[cfg(test)]
-mod other_layers_tests;
-#[cfg(test)]
 mod tests;
 
 pub use embedding::Embedding;

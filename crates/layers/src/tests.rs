@@ -1,6 +1,8 @@
 //! Properties: every path against algorithms 2 and 3 in f64, gradients between paths, ranks, the
 //! closed form.
 
+mod other_layers;
+
 use std::sync::Arc;
 
 use crate::{BatchLayout, Group, Propagation, RowShard};

@@ -10,12 +10,6 @@ mod propagation;
 mod row_shard;
 
 #[cfg(test)]
-mod plan_tests;
-#[cfg(test)]
-mod random_programs;
-#[cfg(test)]
-mod reference;
-#[cfg(test)]
 mod tests;
 
 pub use layout::{BatchLayout, Group};

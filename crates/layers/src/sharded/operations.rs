@@ -113,6 +113,20 @@ fn sharded(x: Shape, layout: &BatchLayout) -> Result<Shape, String> {
     }
 }
 
+/// The payload of an operation that has it alone, by the field's name.
+macro_rules! payload {
+    ($field:ident) => {
+        fn payload(&self) -> Option<Payload> {
+            Some(Payload::new(&self.$field))
+        }
+
+        fn with_payload(&self, payload: &Payload) -> Option<Arc<dyn Operation>> {
+            let $field = Arc::clone(payload.get()?);
+            Some(Arc::new(Self { $field }))
+        }
+    };
+}
+
 impl Operation for ShardMatMul {
     fn name(&self) -> &'static str {
         "shard_matmul"
@@ -228,14 +242,7 @@ impl Operation for ShardOuter {
         Ok(terms)
     }
 
-    fn payload(&self) -> Option<Payload> {
-        Some(Payload::new(&self.layout))
-    }
-
-    fn with_payload(&self, payload: &Payload) -> Option<Arc<dyn Operation>> {
-        let layout = Arc::clone(payload.get()?);
-        Some(Arc::new(Self { layout }))
-    }
+    payload!(layout);
 
     fn role(&self) -> Role {
         Role::Exchange
@@ -269,14 +276,7 @@ impl Operation for StateSum {
         Ok(vec![Some(ctx.state_broadcast(at.dy, &self.layout)?)])
     }
 
-    fn payload(&self) -> Option<Payload> {
-        Some(Payload::new(&self.layout))
-    }
-
-    fn with_payload(&self, payload: &Payload) -> Option<Arc<dyn Operation>> {
-        let layout = Arc::clone(payload.get()?);
-        Some(Arc::new(Self { layout }))
-    }
+    payload!(layout);
 
     fn role(&self) -> Role {
         Role::Exchange
@@ -309,14 +309,7 @@ impl Operation for StateBroadcast {
         Ok(vec![Some(ctx.state_sum(at.dy, &self.layout)?)])
     }
 
-    fn payload(&self) -> Option<Payload> {
-        Some(Payload::new(&self.layout))
-    }
-
-    fn with_payload(&self, payload: &Payload) -> Option<Arc<dyn Operation>> {
-        let layout = Arc::clone(payload.get()?);
-        Some(Arc::new(Self { layout }))
-    }
+    payload!(layout);
 
     fn row_numbers(&self, operands: &[Shape], _shape: Shape) -> Option<RowNumbers<'_>> {
         Some(RowNumbers {
@@ -373,14 +366,7 @@ impl Operation for Propagate {
         Ok(vec![Some(ctx.propagate(at.dy, &self.graphs)?)])
     }
 
-    fn payload(&self) -> Option<Payload> {
-        Some(Payload::new(&self.graphs))
-    }
-
-    fn with_payload(&self, payload: &Payload) -> Option<Arc<dyn Operation>> {
-        let graphs = Arc::clone(payload.get()?);
-        Some(Arc::new(Self { graphs }))
-    }
+    payload!(graphs);
 
     /// The rows of all ranks.
     fn scratch_len(&self, operands: &[Shape], world: World) -> usize {

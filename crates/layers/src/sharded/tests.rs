@@ -1,5 +1,9 @@
 //! Properties: eager against the f64 reference, gradients against f64 finite differences, P ranks against one.
 
+mod plan;
+mod random_programs;
+mod reference;
+
 use std::sync::{Arc, Once};
 
 use proptest::prelude::*;
@@ -15,7 +19,7 @@ use shardgraph_autodiff::{
 use shardgraph_graph::Graph;
 use shardgraph_shard::{BitShard, BlockShard, Communication, CsrShard, Partition};
 
-use super::reference::naive;
+use self::reference::naive;
 use super::{BatchLayout, Group, Propagation, RowShard, ShardedOps};
 
 /// Everything that a test program reads: two graphs with states, features and weights of given widths.

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use shardgraph_autodiff::Params;
 use shardgraph_autodiff::collectives::{Comm, threads};
 
+use super::{Case, case_of, run};
 use crate::naive::{Model, graph_sage, mlp_scores};
-use crate::tests::{Case, case_of, run};
 use crate::{EmbeddingKind, HeadKind, Path, Policy, PolicyShape};
 
 const KINDS: [(EmbeddingKind, HeadKind); 3] = [

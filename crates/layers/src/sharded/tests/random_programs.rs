@@ -11,9 +11,8 @@ use shardgraph_autodiff::testing::{
 };
 use shardgraph_autodiff::{Axis, Ctx, Eager, Error, Recorder, Shape, Var, gradient};
 
-use super::ShardedOps;
 use super::reference::naive;
-use super::tests::{Case, View, case, gpus, view};
+use super::{Case, ShardedOps, View, case, gpus, view};
 
 /// Values larger than this are not used further.
 const MAX_LEN: usize = 2000;

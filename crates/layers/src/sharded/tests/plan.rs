@@ -9,9 +9,7 @@ use shardgraph_autodiff::testing::{bits, poisoned_program};
 use shardgraph_autodiff::{ParamId, Params, Program, Recorder};
 use shardgraph_graph::Graph;
 
-use super::tests::{
-    Case, case, gpus_together_and_apart, on_rank_device, program, run_eager_on, view,
-};
+use super::{Case, case, gpus_together_and_apart, on_rank_device, program, run_eager_on, view};
 
 /// Records the test program with its gradient.
 fn record<'a>(params: &'a Params, case: &Case, rank: u32, n_ranks: u32) -> Recorder<'a> {

@@ -3,7 +3,7 @@
 use shardgraph_autodiff::testing::{Matrix, Naive, fill};
 use shardgraph_autodiff::{Operation, Params, Shape};
 
-use super::{Propagate, Propagation, RowShard, ShardMatMul, ShardOuter, StateBroadcast, StateSum};
+use crate::{Propagate, Propagation, RowShard, ShardMatMul, ShardOuter, StateBroadcast, StateSum};
 
 /// An interpreter in f64 that knows the sharded operations.
 pub(crate) fn naive(params: &Params) -> Naive {
