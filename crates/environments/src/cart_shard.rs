@@ -4,7 +4,7 @@ use pulp::Arch;
 
 use crate::cart_pole::{Motion, STEP_LIMIT, Start, advance, first_motions, has_fallen, observe};
 use crate::threads::Shard;
-use crate::vector::{Actions, Autoreset, StepMut};
+use crate::vector::{Actions, Autoreset, StepMut, both_parts};
 
 /// Environments to a block; the last block may have carts that nobody sees.
 pub(crate) const LANES: usize = 8;
@@ -127,35 +127,16 @@ impl Shard for CartShard<'_> {
     }
 
     fn split_at(self, n: usize) -> (Self, Self) {
-        let (blocks, later_blocks) = self.blocks.split_at_mut(n / LANES);
-        let (starts, later_starts) = self.starts.split_at_mut(n);
-        let (observations, later_observations) = self.observations.split_at_mut(n);
-        let (final_observations, later_finals) = self.final_observations.split_at_mut(n);
-        let (has_final, later_has_final) = self.has_final.split_at_mut(n);
-        let (is_done, later_is_done) = self.is_done.split_at_mut(n);
-        let (step, later_step) = self.step.split_at(n);
-        let autoreset = self.autoreset;
-        let left = CartShard {
-            autoreset,
-            blocks,
-            starts,
-            observations,
-            final_observations,
-            has_final,
-            is_done,
-            step,
-        };
-        let right = CartShard {
-            autoreset,
-            blocks: later_blocks,
-            starts: later_starts,
-            observations: later_observations,
-            final_observations: later_finals,
-            has_final: later_has_final,
-            is_done: later_is_done,
-            step: later_step,
-        };
-        (left, right)
+        both_parts!(CartShard {
+            autoreset: (self.autoreset, self.autoreset),
+            blocks: self.blocks.split_at_mut(n / LANES),
+            starts: self.starts.split_at_mut(n),
+            observations: self.observations.split_at_mut(n),
+            final_observations: self.final_observations.split_at_mut(n),
+            has_final: self.has_final.split_at_mut(n),
+            is_done: self.is_done.split_at_mut(n),
+            step: self.step.split_at(n),
+        })
     }
 }
 

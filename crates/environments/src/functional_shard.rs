@@ -4,7 +4,7 @@ use shardgraph_random::{KeyedRng, mix};
 
 use crate::functional::{Action, FunctionalEnvironment, Transition};
 use crate::threads;
-use crate::vector::{Actions, Autoreset, StepMut};
+use crate::vector::{Actions, Autoreset, StepMut, both_parts};
 
 /// One environment of a vector.
 #[derive(Clone, Debug)]
@@ -213,48 +213,24 @@ impl<E: FunctionalEnvironment> threads::Shard for Shard<'_, E> {
     }
 
     fn split_at(self, n: usize) -> (Self, Self) {
-        let rules = self.rules;
-        let (copies, later_copies) = self.copies.split_at_mut(n);
-        let (rows, later_rows) = self.rows.split_at(n, rules);
-        let (final_rows, later_final_rows) = self.final_rows.split_at(n, rules);
-        let (has_final, later_has_final) = self.has_final.split_at_mut(n);
-        let (step, later_step) = self.step.split_at(n);
-        let left = Shard {
-            rules,
-            first: self.first,
-            copies,
-            rows,
-            final_rows,
-            has_final,
-            step,
-        };
-        let right = Shard {
-            rules,
-            first: self.first + n,
-            copies: later_copies,
-            rows: later_rows,
-            final_rows: later_final_rows,
-            has_final: later_has_final,
-            step: later_step,
-        };
-        (left, right)
+        let same = self.rules;
+        both_parts!(Shard {
+            rules: (same, same),
+            first: (self.first, self.first + n),
+            copies: self.copies.split_at_mut(n),
+            rows: self.rows.split_at(n, same),
+            final_rows: self.final_rows.split_at(n, same),
+            has_final: self.has_final.split_at_mut(n),
+            step: self.step.split_at(n),
+        })
     }
 }
 
 impl<'a> RowsMut<'a> {
     fn split_at<E>(self, n: usize, rules: &Rules<'_, E>) -> (RowsMut<'a>, RowsMut<'a>) {
-        let (observations, later) = self.observations.split_at_mut(n * rules.n_features);
-        let (masks, later_masks) = self.masks.split_at_mut(n * rules.n_mask_columns);
-        let right = RowsMut {
-            observations: later,
-            masks: later_masks,
-        };
-        (
-            RowsMut {
-                observations,
-                masks,
-            },
-            right,
-        )
+        both_parts!(RowsMut {
+            observations: self.observations.split_at_mut(n * rules.n_features),
+            masks: self.masks.split_at_mut(n * rules.n_mask_columns),
+        })
     }
 }

@@ -3,6 +3,15 @@
 
 use crate::error::Error;
 
+/// Two structs whose fields are the first and the second parts of pairs.
+macro_rules! both_parts {
+    ($kind:ident { $($field:ident: $pair:expr),* $(,)? }) => {{
+        $(let $field = $pair;)*
+        ($kind { $($field: $field.0),* }, $kind { $($field: $field.1),* })
+    }};
+}
+pub(crate) use both_parts;
+
 /// The time at which an environment whose episode ended begins the next one.
 ///
 /// Code that is right for one of these is wrong for another.
@@ -72,25 +81,13 @@ pub(crate) struct StepMut<'a> {
 }
 
 impl<'a> StepMut<'a> {
-    /// Of the first `n` environments, and of the others.
     pub(crate) fn split_at(self, n: usize) -> (StepMut<'a>, StepMut<'a>) {
-        let (rewards, later_rewards) = self.rewards.split_at_mut(n);
-        let (terminated, later_terminated) = self.terminated.split_at_mut(n);
-        let (truncated, later_truncated) = self.truncated.split_at_mut(n);
-        let (reset, later_reset) = self.reset.split_at_mut(n);
-        let left = StepMut {
-            rewards,
-            terminated,
-            truncated,
-            reset,
-        };
-        let right = StepMut {
-            rewards: later_rewards,
-            terminated: later_terminated,
-            truncated: later_truncated,
-            reset: later_reset,
-        };
-        (left, right)
+        both_parts!(StepMut {
+            rewards: self.rewards.split_at_mut(n),
+            terminated: self.terminated.split_at_mut(n),
+            truncated: self.truncated.split_at_mut(n),
+            reset: self.reset.split_at_mut(n),
+        })
     }
 }
 
