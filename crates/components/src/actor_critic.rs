@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_autodiff::{Axis, Ctx, ParamId, Params, Shape, Var};
-use shardgraph_environments::space::Space;
 
 use crate::error::Call;
 use crate::gaussian_policy::n_elements;
 use crate::initialiser::{Gains, add};
-use crate::spaces::{n_choices, n_features};
+use crate::spaces::{EnvironmentSpaces, n_choices, n_features};
 use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp, Sequences};
 
 /// The layers of an [`ActorCritic`].
@@ -47,12 +46,12 @@ pub struct PolicyAndValue {
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser};
+/// use shardgraph_components::{EnvironmentSpaces, ActorCritic, ActorCriticShape, Initialiser};
 ///
 /// let (observation, action) = (Space::boxed(&[4], -1.0, 1.0)?, Space::discrete(2)?);
 /// let shape = ActorCriticShape { hidden: vec![16], lstm: None };
 /// let mut params = Params::new();
-/// let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, Initialiser::default())?;
+/// let actor = ActorCritic::build(&mut params, "actor", EnvironmentSpaces::new(&observation, &action), &shape, Initialiser::default())?;
 /// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(32, 4), &[])?;
 /// let out = actor.apply(&mut ctx, x)?;
@@ -80,10 +79,14 @@ impl ActorCritic {
     pub fn build(
         params: &mut Params,
         scope: &str,
-        (observation, action): (&Space, &Space),
+        spaces: EnvironmentSpaces<'_>,
         shape: &ActorCriticShape,
         initialiser: Initialiser,
     ) -> Result<ActorCritic, Error> {
+        let EnvironmentSpaces {
+            observation,
+            action,
+        } = spaces;
         let call = Call::new(scope, "ActorCritic::build");
         let n_inputs = n_features(call, observation)?;
         let of_box = n_elements(action);

@@ -2,7 +2,7 @@
 //! and its derivatives against differences of its values.
 
 use shardgraph_autodiff::{Ctx, Params, Shape, Var};
-use shardgraph_environments::space::RankedSpace;
+use shardgraph_environments::space::Space;
 use shardgraph_random::KeyedRng;
 
 use crate::Error;
@@ -64,10 +64,37 @@ pub struct Checked {
     pub n_unclear: usize,
 }
 
+/// An input of a method that is checked: a matrix with a row for each value of a space.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckedRows {
+    space: Space,
+    are_over_time: bool,
+}
+
+impl CheckedRows {
+    /// A row for each element of the batch.
+    #[must_use]
+    pub fn of(space: Space) -> CheckedRows {
+        CheckedRows {
+            space,
+            are_over_time: false,
+        }
+    }
+
+    /// A row for each time step of each sequence of the batch, with time first.
+    #[must_use]
+    pub fn over_time(self) -> CheckedRows {
+        CheckedRows {
+            are_over_time: true,
+            ..self
+        }
+    }
+}
+
 /// Runs a method of a component on random inputs through every interpreter and compares what they
 /// say.
 ///
-/// In each of three cases (1 row; 3 sequences of 2 time steps; 2 of 5), each input space gives one
+/// In each of three cases (1 row; 3 sequences of 2 time steps; 2 of 5), each input gives one
 /// matrix: a row for each value, as `Space::flatten_into` writes it, time and batch as one rank.
 /// Then
 /// - the shapes of a shape check, an eager run and a plan are equal;
@@ -92,10 +119,10 @@ pub struct Checked {
 ///
 /// ```
 /// use shardgraph_components::autodiff::Params;
-/// use shardgraph_components::environments::space::{RankedSpace, Space};
-/// use shardgraph_components::{Initialiser, Mlp, check};
+/// use shardgraph_components::environments::space::Space;
+/// use shardgraph_components::{CheckedRows, Initialiser, Mlp, check};
 ///
-/// let observations = RankedSpace::new(Space::boxed(&[3], -1.0, 1.0)?).with_batch();
+/// let observations = CheckedRows::of(Space::boxed(&[3], -1.0, 1.0)?);
 /// let mut params = Params::new();
 /// let mlp = Mlp::build(&mut params, "mlp", 3, &[8, 2], Initialiser::default())?;
 /// let checked = check("mlp", &params, &[observations], 7, |ctx, inputs| {
@@ -107,7 +134,7 @@ pub struct Checked {
 pub fn check(
     component: &str,
     params: &Params,
-    spaces: &[RankedSpace],
+    inputs: &[CheckedRows],
     seed: u64,
     method: impl Fn(&mut dyn Ctx, &[Var]) -> Result<Vec<Var>, Error>,
 ) -> Result<Checked, CheckError> {
@@ -115,8 +142,8 @@ pub fn check(
     for (i, (n_batch, n_steps)) in CASES.into_iter().enumerate() {
         let sample = |purpose: &str| -> Result<Vec<Matrix>, CheckError> {
             let mut stream = KeyedRng::new(seed, purpose, i as u64);
-            let matrix = |space| Matrix::sample(space, n_batch, n_steps, &mut stream);
-            spaces.iter().map(matrix).collect()
+            let matrix = |rows| Matrix::sample(rows, n_batch, n_steps, &mut stream);
+            inputs.iter().map(matrix).collect()
         };
         let case = Case {
             component,
@@ -155,17 +182,18 @@ pub(crate) struct Matrix {
 impl Matrix {
     /// A row for each value of a space.
     fn sample(
-        space: &RankedSpace,
+        rows: &CheckedRows,
         n_batch: usize,
         n_steps: usize,
         stream: &mut KeyedRng,
     ) -> Result<Matrix, CheckError> {
-        let n_rows = space.leading_shape(n_steps, n_batch).into_iter().product();
-        let shape = Shape::new(n_rows, space.space.flat_width()?);
+        let space = &rows.space;
+        let n_rows = n_batch * if rows.are_over_time { n_steps } else { 1 };
+        let shape = Shape::new(n_rows, space.flat_width()?);
         let mut values = vec![0.0; shape.len()];
         for row in values.chunks_exact_mut(shape.cols) {
-            let value = space.space.sample(stream);
-            space.space.flatten_into(&value, row)?;
+            let value = space.sample(stream);
+            space.flatten_into(&value, row)?;
         }
         Ok(Matrix { shape, values })
     }

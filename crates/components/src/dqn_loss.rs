@@ -35,9 +35,10 @@ pub enum TdLoss {
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Recorder};
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_components::{DqnBatch, DqnLoss, Initialiser, QNetwork, QNetworkShape, TdLoss};
+/// use shardgraph_components::{EnvironmentSpaces, DqnBatch, DqnLoss, Initialiser, QNetwork, QNetworkShape, TdLoss};
 ///
-/// let spaces = (&Space::boxed(&[4], -1.0, 1.0)?, &Space::discrete(2)?);
+/// let (observation, action) = (Space::boxed(&[4], -1.0, 1.0)?, Space::discrete(2)?);
+/// let spaces = EnvironmentSpaces::new(&observation, &action);
 /// let mut params = Params::new();
 /// let mut build = |scope: &str, params: &mut Params| {
 ///     QNetwork::build(params, scope, spaces, &QNetworkShape::default(), Initialiser::default())
@@ -48,7 +49,7 @@ pub enum TdLoss {
 /// let mut record = Recorder::new(&params, 0, 1);
 /// let batch = DqnBatch::inputs(&mut record, 32, &online, true)?;
 /// let loss = DqnLoss { td_loss: TdLoss::Huber { delta: 1.0 }, double: true };
-/// let out = loss.of_networks(&mut record, (&online, &target), &batch)?;
+/// let out = loss.of_networks(&mut record, &online, &target, &batch)?;
 /// record.output("td_errors", out.td_errors); // the new priorities
 /// record.output_param_gradient(out.loss)?; // of the online network alone
 /// # Ok::<(), shardgraph_components::Error>(())
@@ -147,7 +148,8 @@ impl DqnLoss {
     pub fn of_networks(
         &self,
         ctx: &mut dyn Ctx,
-        (online, target): (&QNetwork, &QNetwork),
+        online: &QNetwork,
+        target: &QNetwork,
         batch: &DqnBatch,
     ) -> Result<DqnOutput, Error> {
         let next = batch.next_observations;
@@ -156,7 +158,7 @@ impl DqnLoss {
             true => online.q_values(ctx, next)?,
             false => next_values,
         };
-        let targets = self.targets(ctx, (next_values, chooser), batch)?;
+        let targets = self.targets(ctx, next_values, chooser, batch)?;
         let q = online.q_values(ctx, batch.observations)?;
         self.of_values(ctx, q, targets, batch)
     }
@@ -171,7 +173,8 @@ impl DqnLoss {
     pub fn targets(
         &self,
         ctx: &mut dyn Ctx,
-        (next_values, chooser): (Var, Var),
+        next_values: Var,
+        chooser: Var,
         batch: &DqnBatch,
     ) -> Result<Var, Error> {
         let call = Call::new("dqn_loss", "DqnLoss::targets");

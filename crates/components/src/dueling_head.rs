@@ -26,14 +26,15 @@ impl DuelingHead {
         params: &mut Params,
         scope: &str,
         n_inputs: usize,
-        (hidden, n_actions): (&[usize], usize),
+        hidden: &[usize],
+        n_actions: usize,
         initialiser: Initialiser,
     ) -> Result<DuelingHead, Error> {
         let mut stream = |name: &str, n_outputs: usize| {
             let widths = [hidden, &[n_outputs]].concat();
             let scope = format!("{scope}/{name}");
             let of_last = initialiser.with_gain_of(|gains| gains.value);
-            Mlp::build_with_last(params, &scope, n_inputs, &widths, (initialiser, of_last))
+            Mlp::build_with_last(params, &scope, n_inputs, &widths, initialiser, of_last)
         };
         Ok(DuelingHead {
             scope: scope.to_string(),

@@ -89,7 +89,7 @@ impl Default for EdgeMessagePassingShape {
 /// let batch = EdgeBatch::new(&space, &graphs)?;
 /// let mut ctx = Recorder::new(&params, 0, 1);
 /// let (nodes, edges) = (batch.nodes(&mut ctx)?, batch.edges(&mut ctx)?);
-/// let h = gnn.apply(&mut ctx, (nodes, edges), &batch)?;
+/// let h = gnn.apply(&mut ctx, nodes, edges, &batch)?;
 /// assert_eq!(ctx.shape(h), Shape::new(batch.n_nodes(), 32));
 /// let of_graphs = batch.graph_sums(&mut ctx, h)?;
 /// assert_eq!(ctx.shape(of_graphs), Shape::new(2, 32));
@@ -202,7 +202,8 @@ impl EdgeMessagePassing {
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
-        (nodes, edges): (Var, Option<Var>),
+        nodes: Var,
+        edges: Option<Var>,
         batch: &EdgeBatch,
     ) -> Result<Var, Error> {
         let call = Call::new(&self.scope, "EdgeMessagePassing::apply");
@@ -223,7 +224,7 @@ impl EdgeMessagePassing {
         };
         let mut h = self.encode_nodes.apply(ctx, nodes)?;
         for _ in 0..self.n_rounds {
-            let messages = self.messages(ctx, (h, edges), batch)?;
+            let messages = self.messages(ctx, h, edges, batch)?;
             h = self.update.apply(ctx, h, messages)?;
         }
         Ok(h)
@@ -233,7 +234,8 @@ impl EdgeMessagePassing {
     fn messages(
         &self,
         ctx: &mut dyn Ctx,
-        (h, edges): (Var, Option<Var>),
+        h: Var,
+        edges: Option<Var>,
         batch: &EdgeBatch,
     ) -> Result<Var, Error> {
         let shape = Shape::new(batch.n_nodes(), self.width);

@@ -24,9 +24,10 @@
 //! use shardgraph_components::autodiff::device::Device;
 //! use shardgraph_components::autodiff::{Ctx, Eager, Params, Shape};
 //! use shardgraph_components::environments::space::Space;
-//! use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};
+//! use shardgraph_components::{EnvironmentSpaces, Initialiser, QNetwork, QNetworkShape};
 //!
-//! let spaces = (&Space::boxed(&[4], -1.0, 1.0)?, &Space::discrete(2)?);
+//! let (observation, action) = (Space::boxed(&[4], -1.0, 1.0)?, Space::discrete(2)?);
+//! let spaces = EnvironmentSpaces::new(&observation, &action);
 //! let mut params = Params::new();
 //! let network = QNetwork::build(&mut params, "online", spaces, &QNetworkShape::default(), Initialiser::default())?;
 //! let (device, mut comm) = (Device::host(), Comm::solo());
@@ -79,7 +80,7 @@ mod tests;
 pub use action_distribution::{ActionDistribution, Evaluated};
 pub use actor_critic::{ActorCritic, ActorCriticShape, PolicyAndValue};
 #[cfg(any(test, feature = "testing"))]
-pub use check::{CheckError, Checked, check};
+pub use check::{CheckError, Checked, CheckedRows, check};
 pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
 pub use dueling_head::DuelingHead;
 pub use edge_batch::EdgeBatch;
@@ -103,6 +104,7 @@ pub use sac_loss::{SacBatch, SacLoss, SacNetworks, SacOutput};
 pub use sac_policy::{SacDistribution, SacDraw, SacPolicy};
 pub use sequences::Sequences;
 pub use softmax_policy::SoftmaxPolicy;
+pub use spaces::EnvironmentSpaces;
 pub use squashed_gaussian::{SquashedDraw, SquashedGaussian};
 pub use temperature::Temperature;
 pub use twin_critic::TwinCritic;

@@ -140,11 +140,7 @@ impl Lstm {
         state: LstmState,
         rows: Sequences,
     ) -> Result<(Var, LstmState), Error> {
-        self.check(ctx, (x, begins), state, rows)?;
-        let (x, begins) = (
-            rows.with_time_first(ctx, x)?,
-            rows.with_time_first(ctx, begins)?,
-        );
+        self.check(ctx, x, begins, state, rows)?;
         let (w_x, b) = (ctx.param(self.w_x)?, ctx.param(self.b)?);
         let w_h = ctx.param(self.w_h)?;
         let from_inputs = ctx.linear(x, w_x, b)?;
@@ -158,19 +154,20 @@ impl Lstm {
             outputs.push(state.hidden);
         }
         let outputs = join(ctx, &outputs)?;
-        Ok((rows.in_own_order(ctx, outputs)?, state))
+        Ok((outputs, state))
     }
 
     fn check(
         &self,
         ctx: &dyn Ctx,
-        (x, begins): (Var, Var),
+        x: Var,
+        begins: Var,
         state: LstmState,
         rows: Sequences,
     ) -> Result<(), Error> {
         let call = Call::new(&self.scope, "Lstm::unroll");
-        rows.expect(call, ctx, ("the input", x), self.n_inputs)?;
-        rows.expect(call, ctx, ("the begins", begins), 1)?;
+        rows.expect(call, ctx, "the input", x, self.n_inputs)?;
+        rows.expect(call, ctx, "the begins", begins, 1)?;
         let of_state = Shape::new(rows.n_batch, self.n_hidden);
         call.expect_shape(ctx, "the hidden state", state.hidden, of_state)?;
         call.expect_shape(ctx, "the cell state", state.cell, of_state)

@@ -37,7 +37,7 @@ impl Mlp {
         widths: &[usize],
         initialiser: Initialiser,
     ) -> Result<Mlp, Error> {
-        Mlp::build_with_last(params, scope, n_inputs, widths, (initialiser, initialiser))
+        Mlp::build_with_last(params, scope, n_inputs, widths, initialiser, initialiser)
     }
 
     /// The same with an initialiser of its own for the last layer.
@@ -46,7 +46,8 @@ impl Mlp {
         scope: &str,
         n_inputs: usize,
         widths: &[usize],
-        (initialiser, of_last): (Initialiser, Initialiser),
+        initialiser: Initialiser,
+        of_last: Initialiser,
     ) -> Result<Mlp, Error> {
         let mut layers = Vec::with_capacity(widths.len());
         let mut width = n_inputs;

@@ -84,8 +84,10 @@ impl Reinforce {
         &self,
         ctx: &mut dyn Ctx,
         policy: &SoftmaxPolicy,
-        (logits, baseline): (Var, Option<Var>),
-        (actions, returns): (Var, Var),
+        logits: Var,
+        baseline: Option<Var>,
+        actions: Var,
+        returns: Var,
     ) -> Result<PolicyLoss, Error> {
         self.check()?;
         let call = Call::new("reinforce", "Reinforce::apply");
@@ -108,8 +110,8 @@ impl Reinforce {
             values: baseline.map(|baseline| (baseline, returns)),
             square_factor: 1.0,
         };
-        let coefficients = (self.baseline_coefficient, self.entropy_coefficient);
-        terms.loss(ctx, policy, coefficients, Reduction::Mean)
+        let (of_baseline, of_entropy) = (self.baseline_coefficient, self.entropy_coefficient);
+        terms.loss(ctx, policy, of_baseline, of_entropy, Reduction::Mean)
     }
 }
 
@@ -240,18 +242,10 @@ impl ImpalaLoss {
     ) -> Result<PolicyLoss, Error> {
         self.check()?;
         let call = Call::new("impala_loss", "ImpalaLoss::apply");
-        batch.rows.expect(
-            call,
-            ctx,
-            ("the logits", outputs.logits),
-            policy.n_actions(),
-        )?;
-        batch
-            .rows
-            .expect(call, ctx, ("the values", outputs.values), 1)?;
-        batch
-            .rows
-            .expect(call, ctx, ("the behaviour", batch.behaviour), 1)?;
+        let rows = batch.rows;
+        rows.expect(call, ctx, "the logits", outputs.logits, policy.n_actions())?;
+        rows.expect(call, ctx, "the values", outputs.values, 1)?;
+        rows.expect(call, ctx, "the behaviour", batch.behaviour, 1)?;
         let log_probabilities = policy.log_probabilities(ctx, outputs.logits)?;
         let taken = policy.of_actions(ctx, log_probabilities, batch.actions)?;
         let corrected = VTraceInputs {
@@ -270,8 +264,8 @@ impl ImpalaLoss {
             values: Some((outputs.values, corrected.targets)),
             square_factor: 0.5,
         };
-        let coefficients = (self.baseline_coefficient, self.entropy_coefficient);
-        terms.loss(ctx, policy, coefficients, self.reduction)
+        let (of_baseline, of_entropy) = (self.baseline_coefficient, self.entropy_coefficient);
+        terms.loss(ctx, policy, of_baseline, of_entropy, self.reduction)
     }
 }
 
@@ -294,7 +288,8 @@ impl Terms {
         &self,
         ctx: &mut dyn Ctx,
         policy: &SoftmaxPolicy,
-        (baseline_coefficient, entropy_coefficient): (f32, f32),
+        baseline_coefficient: f32,
+        entropy_coefficient: f32,
         reduction: Reduction,
     ) -> Result<PolicyLoss, Error> {
         let weighted = ctx.mul(self.taken, self.advantages)?;

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_autodiff::{Ctx, Params, Var};
-use shardgraph_environments::space::Space;
 
 use crate::error::Call;
-use crate::spaces::{n_actions, n_features};
+use crate::spaces::{EnvironmentSpaces, n_actions, n_features};
 use crate::{DuelingHead, Error, Initialiser, Linear, Mlp};
 
 /// The layers of a [`QNetwork`].
@@ -33,12 +32,12 @@ impl Default for QNetworkShape {
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};
+/// use shardgraph_components::{EnvironmentSpaces, Initialiser, QNetwork, QNetworkShape};
 ///
 /// let (observation, action) = (Space::boxed(&[4], -1.0, 1.0)?, Space::discrete(2)?);
 /// let shape = QNetworkShape { hidden: vec![16], dueling: Some(vec![8]) };
 /// let mut params = Params::new();
-/// let network = QNetwork::build(&mut params, "online", (&observation, &action), &shape, Initialiser::default())?;
+/// let network = QNetwork::build(&mut params, "online", EnvironmentSpaces::new(&observation, &action), &shape, Initialiser::default())?;
 /// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(32, 4), &[])?;
 /// let q = network.q_values(&mut ctx, x)?;
@@ -69,10 +68,14 @@ impl QNetwork {
     pub fn build(
         params: &mut Params,
         scope: &str,
-        (observation, action): (&Space, &Space),
+        spaces: EnvironmentSpaces<'_>,
         shape: &QNetworkShape,
         initialiser: Initialiser,
     ) -> Result<QNetwork, Error> {
+        let EnvironmentSpaces {
+            observation,
+            action,
+        } = spaces;
         let call = Call::new(scope, "QNetwork::build");
         let (n_inputs, n_actions) = (n_features(call, observation)?, n_actions(call, action)?);
         let torso = format!("{scope}/torso");
@@ -85,8 +88,8 @@ impl QNetwork {
                 Head::Plain(linear)
             }
             Some(hidden) => {
-                let widths = (hidden.as_slice(), n_actions);
-                let dueling = DuelingHead::build(params, &head, width, widths, initialiser)?;
+                let dueling =
+                    DuelingHead::build(params, &head, width, hidden, n_actions, initialiser)?;
                 Head::Dueling(dueling)
             }
         };

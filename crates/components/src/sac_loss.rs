@@ -28,11 +28,12 @@ use crate::{Error, SacDraw, SacPolicy, Temperature, TwinCritic};
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Recorder};
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_components::{
+/// use shardgraph_components::{EnvironmentSpaces,
 ///     Initialiser, SacBatch, SacLoss, SacNetworks, SacPolicy, Temperature, TwinCritic,
 /// };
 ///
-/// let spaces = (&Space::boxed(&[3], -1.0, 1.0)?, &Space::boxed(&[1], -2.0, 2.0)?);
+/// let (observation, action) = (Space::boxed(&[3], -1.0, 1.0)?, Space::boxed(&[1], -2.0, 2.0)?);
+/// let spaces = EnvironmentSpaces::new(&observation, &action);
 /// let (mut params, first) = (Params::new(), Initialiser::default());
 /// let policy = SacPolicy::build(&mut params, "policy", spaces, &[16], first)?;
 /// let temperature = Temperature::build(&mut params, "temperature", 1.0, true)?;

@@ -1,12 +1,11 @@
 //! The policy network of soft actor-critic.
 
 use shardgraph_autodiff::{Ctx, Params, Shape, Var};
-use shardgraph_environments::space::Space;
 
 use crate::error::Call;
 use crate::gaussian_policy::n_elements;
 use crate::rows::{constant, row_sums};
-use crate::spaces::{n_actions, n_features};
+use crate::spaces::{EnvironmentSpaces, n_actions, n_features};
 use crate::{Error, Initialiser, Mlp, SoftmaxPolicy, SquashedGaussian};
 
 /// Hidden layers, and the distribution over actions that their row of numbers stands for.
@@ -14,9 +13,10 @@ use crate::{Error, Initialiser, Mlp, SoftmaxPolicy, SquashedGaussian};
 /// ```
 /// use shardgraph_components::autodiff::Params;
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_components::{Initialiser, SacPolicy};
+/// use shardgraph_components::{EnvironmentSpaces, Initialiser, SacPolicy};
 ///
-/// let spaces = (&Space::boxed(&[3], -1.0, 1.0)?, &Space::boxed(&[2], -1.0, 1.0)?);
+/// let (observation, action) = (Space::boxed(&[3], -1.0, 1.0)?, Space::boxed(&[2], -1.0, 1.0)?);
+/// let spaces = EnvironmentSpaces::new(&observation, &action);
 /// let mut params = Params::new();
 /// let policy = SacPolicy::build(&mut params, "policy", spaces, &[16], Initialiser::default())?;
 /// assert_eq!((policy.n_columns(), policy.n_noise_columns()), (4, 2));
@@ -65,10 +65,14 @@ impl SacPolicy {
     pub fn build(
         params: &mut Params,
         scope: &str,
-        (observation, action): (&Space, &Space),
+        spaces: EnvironmentSpaces<'_>,
         hidden: &[usize],
         initialiser: Initialiser,
     ) -> Result<SacPolicy, Error> {
+        let EnvironmentSpaces {
+            observation,
+            action,
+        } = spaces;
         let call = Call::new(scope, "SacPolicy::build");
         let distribution = match n_elements(action) {
             Some(_) => SacDistribution::Squashed(SquashedGaussian::build(scope, action)?),

@@ -5,6 +5,26 @@ use shardgraph_environments::space::{Space, SpaceKind};
 use crate::Error;
 use crate::error::Call;
 
+/// The spaces of an environment, which a network is built for.
+#[derive(Debug, Clone, Copy)]
+pub struct EnvironmentSpaces<'a> {
+    /// What is seen.
+    pub observation: &'a Space,
+    /// What may be done.
+    pub action: &'a Space,
+}
+
+impl<'a> EnvironmentSpaces<'a> {
+    /// Of an observation and an action space.
+    #[must_use]
+    pub fn new(observation: &'a Space, action: &'a Space) -> EnvironmentSpaces<'a> {
+        EnvironmentSpaces {
+            observation,
+            action,
+        }
+    }
+}
+
 /// Columns of a row that holds a value of `space`.
 pub(crate) fn n_features(call: Call<'_>, space: &Space) -> Result<usize, Error> {
     space.flat_width().map_err(|error| {

@@ -4,10 +4,10 @@
 use shardgraph_autodiff::collectives::Comm;
 use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::{Ctx, Eager, Params, Shape, Var};
-use shardgraph_environments::space::{Major, RankedSpace, Space};
+use shardgraph_environments::space::Space;
 use shardgraph_random::KeyedRng;
 
-use crate::{Error, Sequences};
+use crate::{CheckedRows, Error, Sequences};
 
 mod bad_input;
 mod checks;
@@ -24,7 +24,6 @@ mod policy;
 mod ppo_loss;
 mod sac;
 mod schedules;
-mod sequences;
 mod v_trace;
 
 /// The results of a method on rows of these widths.
@@ -57,30 +56,29 @@ fn steps_of(ctx: &dyn Ctx, x: Var, of_batch: Var) -> Sequences {
 }
 
 /// Rows of numbers without bounds, in a batch.
-fn rows(width: usize) -> RankedSpace {
+fn rows(width: usize) -> CheckedRows {
     let space = Space::boxed(&[width], f32::NEG_INFINITY, f32::INFINITY);
-    RankedSpace::new(space.unwrap()).with_batch()
+    CheckedRows::of(space.unwrap())
 }
 
 /// The same over time.
-fn rows_over_time(width: usize) -> RankedSpace {
-    rows(width).with_time(Major::Time)
+fn rows_over_time(width: usize) -> CheckedRows {
+    rows(width).over_time()
 }
 
 /// One-hot rows, in a batch.
-fn choices(n: u32) -> RankedSpace {
-    RankedSpace::new(Space::discrete(n).unwrap()).with_batch()
+fn choices(n: u32) -> CheckedRows {
+    CheckedRows::of(Space::discrete(n).unwrap())
 }
 
 /// Rows between two numbers, in a batch.
-fn between(low: f32, high: f32) -> RankedSpace {
-    RankedSpace::new(Space::boxed(&[1], low, high).unwrap()).with_batch()
+fn between(low: f32, high: f32) -> CheckedRows {
+    CheckedRows::of(Space::boxed(&[1], low, high).unwrap())
 }
 
 /// Columns of zeros and ones, in a batch over time.
-fn flags() -> RankedSpace {
-    let space = RankedSpace::new(Space::multi_binary(1).unwrap());
-    space.with_batch().with_time(Major::Time)
+fn flags() -> CheckedRows {
+    CheckedRows::of(Space::multi_binary(1).unwrap()).over_time()
 }
 
 fn assert_close(given: &[f32], expected: &[f64], tolerance: f64) {

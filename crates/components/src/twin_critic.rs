@@ -1,13 +1,12 @@
 //! The two action-value networks of soft actor-critic.
 
 use shardgraph_autodiff::{Axis, Ctx, Params, Var};
-use shardgraph_environments::space::Space;
 
 use crate::constant_parameters::ConstantParameters;
 use crate::error::Call;
 use crate::gaussian_policy::n_elements;
 use crate::rows::minimum;
-use crate::spaces::{n_actions, n_features};
+use crate::spaces::{EnvironmentSpaces, n_actions, n_features};
 use crate::{Error, Initialiser, Mlp};
 
 /// Two networks of equal layers and different weights; the smaller of their values is what counts.
@@ -23,9 +22,10 @@ use crate::{Error, Initialiser, Mlp};
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Recorder, Shape};
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_components::{Initialiser, TwinCritic};
+/// use shardgraph_components::{EnvironmentSpaces, Initialiser, TwinCritic};
 ///
-/// let spaces = (&Space::boxed(&[3], -1.0, 1.0)?, &Space::boxed(&[2], -1.0, 1.0)?);
+/// let (observation, action) = (Space::boxed(&[3], -1.0, 1.0)?, Space::boxed(&[2], -1.0, 1.0)?);
+/// let spaces = EnvironmentSpaces::new(&observation, &action);
 /// let mut params = Params::new();
 /// let critics = TwinCritic::build(&mut params, "critics", spaces, &[16], Initialiser::default())?;
 /// let mut ctx = Recorder::new(&params, 0, 1);
@@ -52,10 +52,14 @@ impl TwinCritic {
     pub fn build(
         params: &mut Params,
         scope: &str,
-        (observation, action): (&Space, &Space),
+        spaces: EnvironmentSpaces<'_>,
         hidden: &[usize],
         initialiser: Initialiser,
     ) -> Result<TwinCritic, Error> {
+        let EnvironmentSpaces {
+            observation,
+            action,
+        } = spaces;
         let call = Call::new(scope, "TwinCritic::build");
         let n_observation_columns = n_features(call, observation)?;
         let (n_action_columns, n_values) = match n_elements(action) {

@@ -88,12 +88,11 @@ impl VTrace {
     pub fn apply(&self, ctx: &mut dyn Ctx, inputs: &VTraceInputs) -> Result<VTraceOutput, Error> {
         self.check()?;
         check(ctx, inputs)?;
-        let rows = inputs.rows;
-        let inputs = &inputs.with_time_first(ctx)?;
         let VTraceInputs {
             discounts,
             values,
             bootstrap,
+            rows,
             ..
         } = *inputs;
         let ratios = ctx.exp(inputs.log_ratios)?;
@@ -110,8 +109,8 @@ impl VTrace {
         let advantages = self.weighted_td_errors(ctx, inputs, rho, next_targets)?;
         let advantages = ctx.detach(advantages)?;
         Ok(VTraceOutput {
-            targets: rows.in_own_order(ctx, targets)?,
-            advantages: rows.in_own_order(ctx, advantages)?,
+            targets,
+            advantages,
         })
     }
 
@@ -141,28 +140,15 @@ fn decayed_sums(ctx: &mut dyn Ctx, x: Var, decays: Var, n_batch: usize) -> Resul
     Ok(join(ctx, &sums)?)
 }
 
-impl VTraceInputs {
-    fn with_time_first(&self, ctx: &mut dyn Ctx) -> Result<VTraceInputs, Error> {
-        let mut turned = |x: Var| self.rows.with_time_first(ctx, x);
-        Ok(VTraceInputs {
-            log_ratios: turned(self.log_ratios)?,
-            rewards: turned(self.rewards)?,
-            discounts: turned(self.discounts)?,
-            values: turned(self.values)?,
-            ..*self
-        })
-    }
-}
-
 fn check(ctx: &dyn Ctx, inputs: &VTraceInputs) -> Result<(), Error> {
     let call = Call::new("v_trace", "VTrace::apply");
-    for column in [
+    for (what, column) in [
         ("the values", inputs.values),
         ("the log ratios", inputs.log_ratios),
         ("the rewards", inputs.rewards),
         ("the discounts", inputs.discounts),
     ] {
-        inputs.rows.expect(call, ctx, column, 1)?;
+        inputs.rows.expect(call, ctx, what, column, 1)?;
     }
     let after_the_last = Shape::new(inputs.rows.n_batch, 1);
     call.expect_shape(ctx, "the bootstrap", inputs.bootstrap, after_the_last)

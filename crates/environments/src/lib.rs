@@ -17,7 +17,7 @@
 //!  └─ ScaledObservations ── another vector with its observations in -1 to 1
 //! ENVIRONMENTS, named_environment ── the vectors that come with the program
 //! Problem ── one table entry: names, sense, begin, check (verify), baselines;   PROBLEMS, problem_by_name
-//! Space ── SpaceKind, Value, LeafRef;   RankedSpace: with batch and time in front
+//! Space ── SpaceKind, Value, LeafRef
 //! ```
 //!
 //! An episode holds one shared graph that is never edited. A past state needs no copy: it follows

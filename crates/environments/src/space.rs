@@ -23,7 +23,6 @@
 
 mod element;
 mod kind;
-mod ranks;
 mod sample;
 mod split;
 mod value;
@@ -32,7 +31,6 @@ use crate::error::Error;
 
 pub use element::{ElementKind, LeafRef};
 pub use kind::{Bounds, Space, SpaceKind};
-pub use ranks::{Major, RankedSpace, Ranks};
 pub use value::{GraphValue, Value};
 
 /// A part of a space that holds elements of one kind.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use shardgraph_components::autodiff::{Ctx, Params, Plan, Recorder};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{
-    DqnBatch, DqnLoss, DqnOutput, EpsilonSchedule, Error, Initialiser, Optimiser, OptimiserConfig,
-    OptimiserRule, QNetwork, QNetworkShape, TdLoss,
+    DqnBatch, DqnLoss, DqnOutput, EnvironmentSpaces, EpsilonSchedule, Error, Initialiser,
+    Optimiser, OptimiserConfig, OptimiserRule, QNetwork, QNetworkShape, TdLoss,
 };
 use shardgraph_replay::{
     ColumnLayout, ElementKind, NStepAssembler, Prioritization, PrioritizedMemory,
@@ -59,7 +59,7 @@ impl Dqn {
     pub(crate) fn build(shape: &QNetworkShape) -> Result<Dqn, Error> {
         let (observation, action) = (Space::boxed(&[4], -1.0, 1.0)?, Space::discrete(2)?);
         let (mut params, start) = (Params::new(), Initialiser::default());
-        let spaces = (&observation, &action);
+        let spaces = EnvironmentSpaces::new(&observation, &action);
         let online = QNetwork::build(&mut params, "online", spaces, shape, start)?;
         params.freeze_rest();
         let target = QNetwork::build(&mut params, "target", spaces, shape, start)?;
@@ -123,7 +123,7 @@ impl Dqn {
     pub(crate) fn loss(&self, ctx: &mut dyn Ctx) -> Result<DqnOutput, Error> {
         let batch = DqnBatch::inputs(ctx, BATCH, &self.online, true)?;
         self.loss
-            .of_networks(ctx, (&self.online, &self.target), &batch)
+            .of_networks(ctx, &self.online, &self.target, &batch)
     }
 
     /// True if all shapes fit, before anything else is done.

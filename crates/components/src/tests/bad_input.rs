@@ -5,9 +5,9 @@ use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
 use shardgraph_environments::space::Space;
 
 use crate::{
-    ActorCritic, ActorCriticShape, DqnBatch, DqnLoss, DuelingHead, Error, Initialiser, Linear,
-    Lstm, LstmState, Mlp, QNetwork, QNetworkShape, Reinforce, Sequences, SoftmaxPolicy, TdLoss,
-    VTrace, VTraceInputs,
+    ActorCritic, ActorCriticShape, DqnBatch, DqnLoss, DuelingHead, EnvironmentSpaces, Error,
+    Initialiser, Linear, Lstm, LstmState, Mlp, QNetwork, QNetworkShape, Reinforce, Sequences,
+    SoftmaxPolicy, TdLoss, VTrace, VTraceInputs,
 };
 
 fn boxed(width: usize) -> Space {
@@ -40,7 +40,14 @@ fn network(params: &mut Params, scope: &str) -> QNetwork {
         dueling: None,
     };
     let start = Initialiser::default();
-    QNetwork::build(params, scope, (&boxed(4), &discrete(2)), &shape, start).unwrap()
+    QNetwork::build(
+        params,
+        scope,
+        EnvironmentSpaces::new(&boxed(4), &discrete(2)),
+        &shape,
+        start,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -48,7 +55,13 @@ fn spaces_that_do_not_fit_are_refused() {
     let (mut params, start) = (Params::new(), Initialiser::default());
     let shape = QNetworkShape::default();
     let mut build = |observation: &Space, action: &Space, shape: &QNetworkShape| {
-        QNetwork::build(&mut params, "q", (observation, action), shape, start)
+        QNetwork::build(
+            &mut params,
+            "q",
+            EnvironmentSpaces::new(observation, action),
+            shape,
+            start,
+        )
     };
     let given = "Discrete { n: 2 }";
     let error = build(&boxed(4), &boxed(1), &shape).unwrap_err().to_string();
@@ -81,7 +94,7 @@ fn spaces_that_do_not_fit_are_refused() {
     let actor = ActorCritic::build(
         &mut params,
         "actor",
-        (&boxed(4), &discrete(2)),
+        EnvironmentSpaces::new(&boxed(4), &discrete(2)),
         &shape,
         start,
     );
@@ -108,7 +121,7 @@ fn assert_refused<T>(result: Result<T, Error>, component: &str, method: &str, ex
 fn rows_of_another_width_are_refused() {
     let (mut params, start) = (Params::new(), Initialiser::default());
     let mlp = Mlp::build(&mut params, "mlp", 4, &[3], start).unwrap();
-    let dueling = DuelingHead::build(&mut params, "dueling", 4, (&[3], 2), start).unwrap();
+    let dueling = DuelingHead::build(&mut params, "dueling", 4, &[3], 2, start).unwrap();
     let network = network(&mut params, "online");
     let policy = SoftmaxPolicy::build("policy", &discrete(2)).unwrap();
     let mut ctx = Recorder::new(&params, 0, 1);
@@ -164,7 +177,7 @@ fn memories_need_whole_time_steps_and_a_state_that_fits() {
         ["[2, 2]", "[7, 2]"],
     );
     // Six rows are also two steps of three sequences, but the state is of two.
-    let turned = Sequences::batch_major(2, 3);
+    let turned = Sequences::time_major(2, 3);
     refused(
         lstm.unroll(ctx, six, flags, state, turned),
         ["[3, 2]", "[2, 2]"],
@@ -194,7 +207,10 @@ fn actors_take_a_state_exactly_if_they_have_a_memory() {
         hidden: vec![],
         lstm,
     };
-    let spaces = (&boxed(3), &discrete(2));
+    let spaces = EnvironmentSpaces {
+        observation: &boxed(3),
+        action: &discrete(2),
+    };
     let with = ActorCritic::build(&mut params, "with", spaces, &shape(Some(2)), start).unwrap();
     let without = ActorCritic::build(&mut params, "without", spaces, &shape(None), start).unwrap();
     let mut ctx = Recorder::new(&params, 0, 1);
@@ -242,7 +258,7 @@ fn dqn_names_the_column_that_does_not_fit() {
         weights: Some(short),
         next_mask: None,
     };
-    let targets = loss.targets(ctx, (q, q), &batch);
+    let targets = loss.targets(ctx, q, q, &batch);
     assert_mismatch(
         targets,
         ["dqn_loss", "DqnLoss::targets", "[8, 1]", "[7, 1]"],

@@ -375,7 +375,7 @@ fn the_methods_own_errors_come_through() {
         matches!(error, CheckError::Component(Error::Autodiff(_))),
         "{error}"
     );
-    let graphs = super::RankedSpace::new(super::Space::graph(1, 0).unwrap()).with_batch();
+    let graphs = super::CheckedRows::of(super::Space::graph(1, 0).unwrap());
     let error = check("wrong", &params, &[graphs], 1, |_, x| Ok(x.to_vec()));
     assert!(matches!(
         error.unwrap_err(),

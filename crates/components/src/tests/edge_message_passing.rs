@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use shardgraph_autodiff::{Params, Recorder, Shape};
-use shardgraph_environments::space::{GraphValue, Major, Space, Value};
+use shardgraph_environments::space::{GraphValue, Space, Value};
 use shardgraph_random::KeyedRng;
 
 use super::networks::layers;
@@ -122,7 +122,7 @@ proptest! {
         let batch = EdgeBatch::new(&space, &graphs).unwrap();
         let out = run(&params, &[], |ctx, _| {
             let (nodes, edges) = (batch.nodes(ctx)?, batch.edges(ctx)?);
-            let h = gnn.apply(ctx, (nodes, edges), &batch)?;
+            let h = gnn.apply(ctx, nodes, edges, &batch)?;
             Ok(vec![h, batch.graph_sums(ctx, h)?])
         });
         let of = |name: &str| layers(&params, &format!("gnn/{name}"));
@@ -168,7 +168,7 @@ fn the_graph_network_passes_the_check() {
             update,
         };
         let (params, space, gnn) = build((2, of_edge), &shape, 6);
-        let over_time = |width| rows(width).with_time(Major::Time);
+        let over_time = |width| rows(width).over_time();
         let inputs = match of_edge {
             0 => vec![over_time(2)],
             of_edge => vec![over_time(2), over_time(of_edge)],
@@ -182,7 +182,7 @@ fn the_graph_network_passes_the_check() {
                 edge_features: vec![0.0; of_edge * n as usize],
             });
             let batch = EdgeBatch::new(&space, &[value])?;
-            let h = gnn.apply(ctx, (x[0], x.get(1).copied()), &batch)?;
+            let h = gnn.apply(ctx, x[0], x.get(1).copied(), &batch)?;
             Ok(vec![h, batch.graph_sums(ctx, h)?])
         });
         let checked = checked.unwrap();
@@ -206,17 +206,17 @@ fn what_does_not_fit_the_batch_is_refused() {
         error.to_string()
     };
     let of = "component `gnn`, EdgeMessagePassing::apply: ";
-    let found = message(gnn.apply(&mut ctx, (nodes, None), &batch));
+    let found = message(gnn.apply(&mut ctx, nodes, None, &batch));
     assert_eq!(
         found,
         format!("{of}the edges: expected their features, given none")
     );
-    let found = message(gnn.apply(&mut ctx, (edges.unwrap(), edges), &batch));
+    let found = message(gnn.apply(&mut ctx, edges.unwrap(), edges, &batch));
     assert_eq!(
         found,
         format!("{of}the nodes: expected [3, 2], given [4, 1]")
     );
-    let found = message(gnn.apply(&mut ctx, (nodes, Some(nodes)), &batch));
+    let found = message(gnn.apply(&mut ctx, nodes, Some(nodes), &batch));
     assert_eq!(
         found,
         format!("{of}the edges: expected [4, 1], given [3, 2]")

@@ -7,8 +7,8 @@ use shardgraph_random::KeyedRng;
 
 use super::{assert_close, normals, rows, run};
 use crate::{
-    ActionDistribution, ActorCritic, ActorCriticShape, Error, GaussianPolicy, Initialiser,
-    PolicyAndValue, PpoBatch, PpoLoss, check,
+    ActionDistribution, ActorCritic, ActorCriticShape, EnvironmentSpaces, Error, GaussianPolicy,
+    Initialiser, PolicyAndValue, PpoBatch, PpoLoss, check,
 };
 
 const W: usize = 3;
@@ -96,7 +96,10 @@ fn a_network_says_means_and_shared_deviations() {
     let observation = Space::boxed(&[4], -1.0, 1.0).unwrap();
     let mut params = Params::new();
     let (shape, initialiser) = (ActorCriticShape::default(), Initialiser::default());
-    let spaces = (&observation, &space());
+    let spaces = EnvironmentSpaces {
+        observation: &observation,
+        action: &space(),
+    };
     let network = ActorCritic::build(&mut params, "policy", spaces, &shape, initialiser).unwrap();
     assert_eq!(network.n_actions(), 2 * W);
     let id = params

@@ -93,7 +93,7 @@ fn targets_of_v_trace() {
 #[test]
 fn a_dueling_head_of_three_actions() {
     let mut params = Params::new();
-    let head = DuelingHead::build(&mut params, "head", 2, (&[], 3), Initialiser::default());
+    let head = DuelingHead::build(&mut params, "head", 2, &[], 3, Initialiser::default());
     let head = head.unwrap();
     let value = [0.3, -0.7, 0.2]; // w, then b
     let advantage = [0.1, -0.4, 0.9, 0.6, 0.25, -0.15, 0.05, -0.1, 0.3];
@@ -180,7 +180,7 @@ fn dqn(loss: DqnLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
         next_mask: None,
     };
     let chooser = if loss.double { x[2] } else { x[1] };
-    let targets = loss.targets(ctx, (x[1], chooser), &batch)?;
+    let targets = loss.targets(ctx, x[1], chooser, &batch)?;
     let out = loss.of_values(ctx, x[0], targets, &batch)?;
     Ok(vec![out.loss, out.td_errors])
 }
@@ -241,7 +241,7 @@ fn losses_of_reinforce() {
 
 fn reinforce(settings: Reinforce, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
     let of = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
-    let out = settings.apply(ctx, &of, (x[0], Some(x[3])), (x[1], x[2]))?;
+    let out = settings.apply(ctx, &of, x[0], Some(x[3]), x[1], x[2])?;
     let parts = [
         Some(out.loss),
         Some(out.policy),

@@ -5,8 +5,8 @@ use shardgraph_autodiff::Params;
 use shardgraph_environments::space::Space;
 
 use crate::{
-    ActorCritic, ActorCriticShape, Error, Gains, Initialisation, Initialiser, Linear, Lstm,
-    QNetwork, QNetworkShape,
+    ActorCritic, ActorCriticShape, EnvironmentSpaces, Error, Gains, Initialisation, Initialiser,
+    Linear, Lstm, QNetwork, QNetworkShape,
 };
 
 fn weights(rule: Initialisation, scope: &str, (n, m): (usize, usize), seed: u64) -> Vec<f32> {
@@ -88,7 +88,10 @@ fn gains(params: &Params) -> Vec<(String, f32)> {
 /// Networks with heads and memories of all kinds.
 fn networks(start: Initialiser) -> Params {
     let (observation, action) = (Space::boxed(&[3], -1.0, 1.0), Space::discrete(2));
-    let spaces = (&observation.unwrap(), &action.unwrap());
+    let spaces = EnvironmentSpaces {
+        observation: &observation.unwrap(),
+        action: &action.unwrap(),
+    };
     let mut params = Params::new();
     let shape = QNetworkShape {
         hidden: vec![4],

@@ -9,8 +9,8 @@ use shardgraph_environments::space::Space;
 use super::{assert_close, between, choices, normals, rows, rows_over_time, run, steps_of};
 use crate::naive::{self, Transition, td_error};
 use crate::{
-    DqnBatch, DqnLoss, Error, ImpalaBatch, ImpalaLoss, Initialiser, PolicyAndValue, QNetwork,
-    QNetworkShape, Reduction, Reinforce, SoftmaxPolicy, TdLoss, check,
+    DqnBatch, DqnLoss, EnvironmentSpaces, Error, ImpalaBatch, ImpalaLoss, Initialiser,
+    PolicyAndValue, QNetwork, QNetworkShape, Reduction, Reinforce, SoftmaxPolicy, TdLoss, check,
 };
 
 fn one_hot(actions: &[usize], n: usize) -> Vec<f32> {
@@ -40,7 +40,7 @@ fn dqn(loss: DqnLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
         next_mask: None,
     };
     let chooser = if loss.double { x[2] } else { x[1] };
-    let targets = loss.targets(ctx, (x[1], chooser), &batch)?;
+    let targets = loss.targets(ctx, x[1], chooser, &batch)?;
     let out = loss.of_values(ctx, x[0], targets, &batch)?;
     Ok(vec![out.loss, out.td_errors, out.predictions])
 }
@@ -162,7 +162,14 @@ fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
     let mut params = Params::new();
     let build = |params: &mut Params, scope: &str| {
         let start = Initialiser::default();
-        QNetwork::build(params, scope, (&spaces.0, &spaces.1), &shape, start).unwrap()
+        QNetwork::build(
+            params,
+            scope,
+            EnvironmentSpaces::new(&spaces.0, &spaces.1),
+            &shape,
+            start,
+        )
+        .unwrap()
     };
     let online = build(&mut params, "online");
     params.freeze_rest();
@@ -183,7 +190,7 @@ fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
             weights: None,
             next_mask: None,
         };
-        let out = loss.of_networks(ctx, (&online, &target), &batch)?;
+        let out = loss.of_networks(ctx, &online, &target, &batch)?;
         Ok(vec![out.loss, out.td_errors])
     });
     let checked = checked.unwrap();
@@ -193,7 +200,10 @@ fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
 #[test]
 fn double_asks_the_online_network_for_the_choice_alone() {
     let (action, shape) = (Space::discrete(5).unwrap(), QNetworkShape::default());
-    let spaces = (&Space::boxed(&[3], -1.0, 1.0).unwrap(), &action);
+    let spaces = EnvironmentSpaces {
+        observation: &Space::boxed(&[3], -1.0, 1.0).unwrap(),
+        action: &action,
+    };
     let (mut params, start) = (Params::new(), Initialiser::default());
     let online = QNetwork::build(&mut params, "online", spaces, &shape, start).unwrap();
     let target = QNetwork::build(&mut params, "target", spaces, &shape, start).unwrap();
@@ -211,7 +221,7 @@ fn double_asks_the_online_network_for_the_choice_alone() {
         let loss = DqnLoss { td_loss, double };
         run(&params, &inputs, |ctx, x| {
             let batch = unweighted(x);
-            let out = loss.of_networks(ctx, (&online, &target), &batch)?;
+            let out = loss.of_networks(ctx, &online, &target, &batch)?;
             let chooser = if double { &online } else { &target };
             let (q, next) = (online.q_values(ctx, x[0])?, target.q_values(ctx, x[1])?);
             let parts = [q, next, chooser.q_values(ctx, x[1])?, x[2], x[3], x[4]];
@@ -233,7 +243,7 @@ fn double_asks_the_online_network_for_the_choice_alone() {
 
 fn reinforce(settings: Reinforce, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
     let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
-    let out = settings.apply(ctx, &policy, (x[0], x.get(3).copied()), (x[1], x[2]))?;
+    let out = settings.apply(ctx, &policy, x[0], x.get(3).copied(), x[1], x[2])?;
     Ok([out.loss, out.policy, out.entropy]
         .into_iter()
         .chain(out.baseline)
@@ -489,14 +499,13 @@ fn impalas_loss_is_its_formula() {
 
 #[test]
 fn impalas_loss_passes_the_check() {
-    let time = |space: super::RankedSpace| space.with_time(super::Major::Time);
     let spaces = [
         rows_over_time(3),
         rows_over_time(1),
-        time(choices(3)),
-        time(between(-3.0, -0.1)),
+        choices(3).over_time(),
+        between(-3.0, -0.1).over_time(),
         rows_over_time(1),
-        time(between(0.0, 0.99)),
+        between(0.0, 0.99).over_time(),
         rows(1),
     ];
     for reduction in [Reduction::Sum, Reduction::Mean] {
@@ -535,7 +544,7 @@ fn targets_are_among_the_actions_that_the_next_state_allows() {
                 next_mask: has_mask.then_some(x[1]),
             };
             let loss = DqnLoss { td_loss, double };
-            Ok(vec![loss.targets(ctx, (x[0], x[0]), &batch)?])
+            Ok(vec![loss.targets(ctx, x[0], x[0], &batch)?])
         });
         out[0][0]
     };

@@ -8,8 +8,8 @@ use shardgraph_environments::space::Space;
 use super::{assert_close, flags, normals, rows, rows_over_time, run, steps_of};
 use crate::naive::{LstmWeights, lstm_step};
 use crate::{
-    ActorCritic, ActorCriticShape, Gains, Initialisation, Initialiser, Lstm, LstmState, Sequences,
-    check,
+    ActorCritic, ActorCriticShape, EnvironmentSpaces, Gains, Initialisation, Initialiser, Lstm,
+    LstmState, Sequences, check,
 };
 
 /// Parameter blocks (input, forget, output, candidate as columns) in PyTorch's order and direction.
@@ -148,7 +148,10 @@ fn a_recurrent_actor_critic_passes_the_check() {
         lstm: Some(4),
     };
     let (mut params, start) = (Params::new(), Initialiser::default());
-    let spaces = (&spaces.0.unwrap(), &spaces.1.unwrap());
+    let spaces = EnvironmentSpaces {
+        observation: &spaces.0.unwrap(),
+        action: &spaces.1.unwrap(),
+    };
     let actor = ActorCritic::build(&mut params, "actor", spaces, &shape, start).unwrap();
     let inputs = [rows_over_time(3), flags(), rows(4), rows(4)];
     let checked = check("actor", &params, &inputs, 5, |ctx, x| {

@@ -6,8 +6,8 @@ use shardgraph_environments::space::Space;
 
 use super::{assert_close, normals, rows, run};
 use crate::{
-    ActorCritic, ActorCriticShape, DuelingHead, Gains, Initialisation, Initialiser, Linear, Mlp,
-    QNetwork, QNetworkShape, check, naive,
+    ActorCritic, ActorCriticShape, DuelingHead, EnvironmentSpaces, Gains, Initialisation,
+    Initialiser, Linear, Mlp, QNetwork, QNetworkShape, check, naive,
 };
 
 /// The layers of a scope, in order: weights and biases.
@@ -37,7 +37,7 @@ proptest! {
     ) {
         let mut params = Params::new();
         let start = Initialiser { rule: Initialisation::FanIn, seed };
-        let head = DuelingHead::build(&mut params, "head", 5, (&[7], n_actions), start).unwrap();
+        let head = DuelingHead::build(&mut params, "head", 5, &[7], n_actions, start).unwrap();
         let x = normals(5 * n, seed);
         let q = run(&params, &[(5, &x)], |ctx, x| Ok(vec![head.q_values(ctx, x[0])?]));
         let (value, advantage) = (layers(&params, "head/value"), layers(&params, "head/advantage"));
@@ -84,7 +84,13 @@ fn q_networks_pass_the_check() {
             dueling,
         };
         let (mut params, start) = (Params::new(), Initialiser::default());
-        let network = QNetwork::build(&mut params, "q", (&observation, &action), &shape, start);
+        let network = QNetwork::build(
+            &mut params,
+            "q",
+            EnvironmentSpaces::new(&observation, &action),
+            &shape,
+            start,
+        );
         let network = network.unwrap();
         let checked = check("q", &params, &[rows(3)], 1, |ctx, x| {
             Ok(vec![network.q_values(ctx, x[0])?])
@@ -103,7 +109,13 @@ fn an_actor_critics_heads_read_the_same_features() {
         hidden: vec![9],
         lstm: None,
     };
-    let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, start);
+    let actor = ActorCritic::build(
+        &mut params,
+        "actor",
+        EnvironmentSpaces::new(&observation, &action),
+        &shape,
+        start,
+    );
     let (actor, x) = (actor.unwrap(), normals(3 * 33, 5));
     let out = run(&params, &[(3, &x)], |ctx, x| {
         let out = actor.apply(ctx, x[0])?;
@@ -132,7 +144,13 @@ fn an_actor_critic_passes_the_check() {
         rule: Initialisation::Orthogonal(Gains::default()),
         seed: 3,
     };
-    let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, start);
+    let actor = ActorCritic::build(
+        &mut params,
+        "actor",
+        EnvironmentSpaces::new(&observation, &action),
+        &shape,
+        start,
+    );
     let actor = actor.unwrap();
     let checked = check("actor", &params, &[rows(3)], 1, |ctx, x| {
         let out = actor.apply(ctx, x[0])?;
@@ -162,7 +180,7 @@ fn the_parts_of_networks_pass_the_check() {
     });
     assert!(checked.unwrap().n_derivatives > 60);
     let mut params = Params::new();
-    let head = DuelingHead::build(&mut params, "head", 3, (&[5], 4), start).unwrap();
+    let head = DuelingHead::build(&mut params, "head", 3, &[5], 4, start).unwrap();
     let checked = check("head", &params, &[rows(3)], 1, |ctx, x| {
         Ok(vec![head.q_values(ctx, x[0])?])
     });

@@ -10,8 +10,8 @@ use shardgraph_random::KeyedRng;
 
 use super::{assert_close, normals, rows, run};
 use crate::{
-    Error, Initialiser, SacBatch, SacLoss, SacNetworks, SacOutput, SacPolicy, SquashedGaussian,
-    Temperature, TwinCritic, check, naive,
+    EnvironmentSpaces, Error, Initialiser, SacBatch, SacLoss, SacNetworks, SacOutput, SacPolicy,
+    SquashedGaussian, Temperature, TwinCritic, check, naive,
 };
 
 /// Columns of an observation, elements of a box, and discrete actions.
@@ -34,7 +34,10 @@ fn box_space() -> Space {
 
 fn parts(action: &Space) -> Parts {
     let observation = Space::boxed(&[N_INPUTS], -1.0, 1.0).unwrap();
-    let spaces = (&observation, action);
+    let spaces = EnvironmentSpaces {
+        observation: &observation,
+        action: action,
+    };
     let (mut params, first) = (Params::new(), Initialiser::default());
     let policy = SacPolicy::build(&mut params, "policy", spaces, &[5], first).unwrap();
     let temperature = Temperature::build(&mut params, "temperature", 0.3, true).unwrap();
@@ -446,7 +449,10 @@ fn what_cannot_be_is_named() {
         Space::discrete(2).unwrap(),
         Space::discrete(2).unwrap(),
     ]);
-    let spaces = (&observation, &pair.unwrap());
+    let spaces = EnvironmentSpaces {
+        observation: &observation,
+        action: &pair.unwrap(),
+    };
     let built = SacPolicy::build(&mut params, "policy", spaces, &[4], Initialiser::default());
     assert!(built.unwrap_err().to_string().contains("a discrete one"));
     let parts = parts(&box_space());

@@ -89,11 +89,10 @@ fn on_policy_targets_are_returns() {
 
 #[test]
 fn it_passes_the_check_and_no_gradient_flows() {
-    let time = |space: super::RankedSpace| space.with_time(super::Major::Time);
     let inputs = [
         rows_over_time(1),
         rows_over_time(1),
-        time(between(0.0, 0.99)),
+        between(0.0, 0.99).over_time(),
         rows_over_time(1),
         rows(1),
     ];

@@ -1,7 +1,6 @@
 //! Spaces: random ones for the properties, and what is refused with which words.
 
 mod properties;
-mod ranks;
 mod refusals;
 mod samples;
 mod serialised;

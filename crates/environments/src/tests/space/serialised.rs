@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 
 use super::spaces;
-use crate::space::{Major, RankedSpace, Space};
+use crate::space::Space;
 
 /// A JSON value as TOML: tables in one line.
 fn toml_of(json: &Json) -> String {
@@ -34,10 +34,7 @@ proptest! {
         let json = serde_json::to_string(&space).unwrap();
         prop_assert_eq!(&serde_json::from_str::<Space>(&json).unwrap(), &space);
         let toml = format!("space = {}", toml_of(&serde_json::to_value(&space).unwrap()));
-        prop_assert_eq!(toml::from_str::<Config>(&toml).unwrap(), Config { space: space.clone() });
-        let ranked = RankedSpace::new(space).with_batch().with_time(Major::Batch);
-        let json = serde_json::to_string(&ranked).unwrap();
-        prop_assert_eq!(serde_json::from_str::<RankedSpace>(&json).unwrap(), ranked);
+        prop_assert_eq!(toml::from_str::<Config>(&toml).unwrap(), Config { space });
     }
 
     /// A cut or a changed character makes an error or another space that is one, never a panic.
@@ -127,12 +124,6 @@ fn damaged_bounds_are_refused_with_the_reason() {
     }
     let nan = "space = {type = \"Box\", shape = [1], low = nan, high = 1}";
     assert!(toml::from_str::<Config>(nan).is_err());
-    let ranked = r#"{"space":{"type":"Discrete","n":1},"ranks":{"bath":true}}"#;
-    let error = serde_json::from_str::<RankedSpace>(ranked).unwrap_err();
-    assert!(
-        error.to_string().contains("unknown field `bath`"),
-        "{error}"
-    );
 }
 
 /// Text that nests without end runs into the readers' own limits, not into the end of the stack.
