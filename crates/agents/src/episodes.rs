@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_job::tags;
 
 use crate::error::Error;
 
@@ -23,12 +24,24 @@ pub(crate) fn check_length(n_steps: u64, limit: u64) -> Result<(), Error> {
 }
 
 /// An episode that ended.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Episode {
     /// The sum of its rewards.
     pub episodic_return: f32,
     /// The number of its steps.
     pub length: u64,
+}
+
+impl Episode {
+    /// As the metrics have it, with the probability of a random action, if there is one.
+    pub(crate) fn scalars(&self, epsilon: Option<f32>) -> Vec<(&'static str, f32)> {
+        let mut scalars = vec![
+            (tags::EPISODIC_RETURN, self.episodic_return),
+            (tags::EPISODIC_LENGTH, self.length as f32),
+        ];
+        scalars.extend(epsilon.map(|epsilon| (tags::EPSILON, epsilon)));
+        scalars
+    }
 }
 
 /// The running episodes of a vector of environments, and the returns of the last [`N_RECENT_EPISODES`] that ended.

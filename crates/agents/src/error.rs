@@ -172,6 +172,36 @@ impl Error {
 }
 
 /// Errors of the crates below, each as the kind of its name.
+/// A method that checks what it is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) component: &'static str,
+    pub(crate) method: &'static str,
+}
+
+impl Call {
+    pub(crate) fn new(component: &'static str, method: &'static str) -> Call {
+        Call { component, method }
+    }
+
+    #[cold]
+    pub(crate) fn mismatch(
+        self,
+        what: impl Into<String>,
+        expected: impl ToString,
+        given: impl ToString,
+    ) -> Error {
+        ErrorKind::Mismatch {
+            component: self.component,
+            method: self.method,
+            what: what.into(),
+            expected: expected.to_string(),
+            given: given.to_string(),
+        }
+        .into()
+    }
+}
+
 macro_rules! from {
     ($($kind:ident $error:ty),* $(,)?) => {$(
         impl From<$error> for Error {

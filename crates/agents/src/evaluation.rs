@@ -4,7 +4,7 @@ use shardgraph_random::KeyedRng;
 
 use crate::agent::Agent;
 use crate::episodes::{MAX_EPISODE_STEPS, check_length};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Call, Error};
 use crate::observations::{ActionBuffer, Seen};
 use crate::run_environments::Environments;
 
@@ -38,12 +38,12 @@ impl Evaluation {
     /// When there are no episodes or more than 100 000, one has no end, or the agent's values or logits are not finite.
     ///
     /// ```
-    /// use shardgraph_agents::{AgentConfig, Choice, DqnTrainer, Evaluation, RunOptions};
+    /// use shardgraph_agents::{AgentConfig, Choice, Evaluation, RunOptions};
     ///
     /// let (config, options) = (AgentConfig::named("cartpole-dqn").unwrap(), RunOptions::default());
-    /// let mut trainer = DqnTrainer::new(&config, &options)?;
+    /// let mut agent = config.agent(&options)?;
     /// let environments = options.environments_of(&config)?;
-    /// let untrained = Evaluation::play(trainer.agent_mut(), &environments, (20, Choice::Greedy), 1)?;
+    /// let untrained = Evaluation::play(agent.as_mut(), &environments, (20, Choice::Greedy), 1)?;
     /// assert!(untrained.mean_return() < 100.0);
     /// # Ok::<(), shardgraph_agents::Error>(())
     /// ```
@@ -64,14 +64,9 @@ impl Evaluation {
         seed: u64,
     ) -> Result<Evaluation, Error> {
         if !(1..=MAX_EPISODES).contains(&n_episodes) {
-            return Err(ErrorKind::Mismatch {
-                component: "Evaluation",
-                method: "play",
-                what: "the number of episodes".to_owned(),
-                expected: format!("1 to {MAX_EPISODES}"),
-                given: n_episodes.to_string(),
-            }
-            .into());
+            let expected = format!("1 to {MAX_EPISODES}");
+            let call = Call::new("Evaluation", "play");
+            return Err(call.mismatch("the number of episodes", expected, n_episodes));
         }
         let mut vector = environments.vector(n_episodes)?;
         vector.reset(KeyedRng::new(seed, "evaluation", 0).next_u64());

@@ -2,8 +2,8 @@
 //!
 //! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are an
 //! [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run, but for ranks that overtake each other. The
-//! device, the number of ranks and the run's folder are [`RunOptions`] and decide none, but for the kind of device. [`DqnTrainer`] is the
-//! loop; [`train`] runs it in a folder with metrics and checkpoints, from which a run that was killed goes on to the same result.
+//! device, the number of ranks and the run's folder are [`RunOptions`] and decide none, but for the kind of device. [`train`]
+//! runs in a folder with metrics and checkpoints, from which a run that was killed goes on to the same result.
 //!
 //! ```
 //! use shardgraph_agents::{AgentConfig, RunOptions, Start, train};
@@ -55,6 +55,7 @@ mod settings_text;
 mod statistics;
 mod topology;
 mod train_topology;
+mod trainer_kind;
 mod weights;
 
 #[cfg(test)]
@@ -74,8 +75,8 @@ pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};
 pub use config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 pub use dqn::{
-    DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig,
-    StepReport, Update, transition_layout,
+    DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig, Update,
+    transition_layout,
 };
 pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
 pub use error::{Error, ErrorKind};

@@ -4,7 +4,7 @@
 use shardgraph_environments::{Actions, VectorEnvironment};
 use shardgraph_replay::LeafRef;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Call, Error};
 
 /// What is seen of environments: a row for each.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,40 +28,23 @@ impl<'a> Seen<'a> {
     ///
     /// # Errors
     /// When that is no whole number, a number is not finite, or a row has no action that may be taken.
-    pub(crate) fn check(
-        &self,
-        component: &'static str,
-        width: usize,
-        n_actions: usize,
-    ) -> Result<usize, Error> {
-        let n = check(component, width, self.observations)?;
+    pub(crate) fn check(&self, call: Call, width: usize, n_actions: usize) -> Result<usize, Error> {
+        let n = check(call, width, self.observations)?;
         let Some(mask) = self.mask else {
             return Ok(n);
         };
-        let mismatch = |what: String, expected: String, given: String| {
-            Error::from(ErrorKind::Mismatch {
-                component,
-                method: "act",
-                what,
-                expected,
-                given,
-            })
-        };
         if mask.len() != n * n_actions {
-            let (expected, given) = (n * n_actions, mask.len());
-            let what = "the flags of the mask".to_owned();
-            return Err(mismatch(what, expected.to_string(), given.to_string()));
+            return Err(call.mismatch("the flags of the mask", n * n_actions, mask.len()));
         }
         match mask
             .chunks_exact(n_actions)
             .position(|row| !row.contains(&true))
         {
             None => Ok(n),
-            Some(row) => Err(mismatch(
-                format!("the mask of environment {row}"),
-                "an action that may be taken".to_owned(),
-                "none".to_owned(),
-            )),
+            Some(row) => {
+                let what = format!("the mask of environment {row}");
+                Err(call.mismatch(what, "an action that may be taken", "none"))
+            }
         }
     }
 }
@@ -212,35 +195,21 @@ pub(crate) fn penalties(mask: impl IntoIterator<Item = bool>) -> impl Iterator<I
 ///
 /// # Errors
 /// When that is no whole number, or one of them is not finite.
-pub(crate) fn check(
-    component: &'static str,
-    width: usize,
-    observations: &[f32],
-) -> Result<usize, Error> {
-    let mismatch = |what: String, expected: String, given: String| {
-        Error::from(ErrorKind::Mismatch {
-            component,
-            method: "act",
-            what,
-            expected,
-            given,
-        })
-    };
+pub(crate) fn check(call: Call, width: usize, observations: &[f32]) -> Result<usize, Error> {
     if !observations.len().is_multiple_of(width) {
         let expected = format!("rows of {width}");
         let given = format!("{} numbers", observations.len());
-        return Err(mismatch("the observations".to_owned(), expected, given));
+        return Err(call.mismatch("the observations", expected, given));
     }
     // A loop without an exit goes through vectors of numbers.
     let are_finite = observations.iter().fold(true, |are, x| are & x.is_finite());
-    if are_finite {
-        return Ok(observations.len() / width);
+    let first = || observations.iter().position(|x| !x.is_finite());
+    match (!are_finite).then(first).flatten() {
+        None => Ok(observations.len() / width),
+        Some(at) => {
+            let (column, row) = (at % width, at / width);
+            let what = format!("element {column} of the observation of environment {row}");
+            Err(call.mismatch(what, "a finite number", observations[at]))
+        }
     }
-    if let Some(at) = observations.iter().position(|x| !x.is_finite()) {
-        let (column, row) = (at % width, at / width);
-        let what = format!("element {column} of the observation of environment {row}");
-        let given = observations[at].to_string();
-        return Err(mismatch(what, "a finite number".to_owned(), given));
-    }
-    Ok(observations.len() / width)
 }

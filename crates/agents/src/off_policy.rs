@@ -1,13 +1,17 @@
-//! What algorithms that learn from remembered transitions have in common: experience, replay memory, counters, and
-//! their form as a checkpoint.
+//! Training by what is remembered: act in every environment, remember, and learn from draws of the memory. DQN and soft actor-critic are
+//! agents of this loop.
 
 use std::ops::Range;
 
+use shardgraph_autodiff::Params;
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
 use shardgraph_environments::Actions;
-use shardgraph_job::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, Ranks, Tensors};
 use shardgraph_replay::LeafRef;
 
+use crate::advance::Advance;
+use crate::agent::Agent;
 use crate::checkpoint::{Learner, NoMore, RunState, restore};
 use crate::config::AgentConfig;
 use crate::dqn::{Replay, ReplayConfig, layout_of};
@@ -15,7 +19,9 @@ use crate::episodes::Episode;
 use crate::error::Error;
 use crate::experience::Experience;
 use crate::memory::{Parts, check_room};
-use crate::rank_trainer::Standing;
+use crate::observations::ActionBuffer;
+use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rules::{BatchSettings, Rule};
 use crate::run_options::RunOptions;
 
 /// The name of the environments' state.
@@ -32,20 +38,20 @@ pub(crate) struct OffPolicyRun {
 }
 
 impl OffPolicyRun {
-    /// Before the first step, with transitions of `n` rewards and a discount.
-    pub(crate) fn new(
+    /// Before the first step.
+    fn new(
         config: &AgentConfig,
         options: &RunOptions,
-        replay: &ReplayConfig,
-        returns: (u32, f32),
+        transitions: &Transitions,
     ) -> Result<OffPolicyRun, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
         check_room(config, &environments, Parts::Together)?;
         let n_environments = config.environment.n_environments;
+        let returns = (transitions.n_step, transitions.gamma);
         Ok(OffPolicyRun {
             experience: Experience::new(&environments, n_environments, returns, config.seed)?,
-            replay: Replay::new(replay, layout_of(environments.spaces())?)?,
+            replay: Replay::new(&transitions.replay, layout_of(environments.spaces())?)?,
             n_steps: 0,
             n_updates: 0,
             config: config.clone(),
@@ -53,7 +59,7 @@ impl OffPolicyRun {
     }
 
     /// Takes a step in every environment and remembers it; gives the numbers of these steps, counted from 1.
-    pub(crate) fn step(
+    fn step(
         &mut self,
         actions: Actions<'_>,
         episodes: &mut Vec<Episode>,
@@ -65,7 +71,7 @@ impl OffPolicyRun {
         Ok(first..self.n_steps + 1)
     }
 
-    pub(crate) fn standing(&self) -> Standing<'_> {
+    fn standing(&self) -> Standing<'_> {
         Standing {
             config: &self.config,
             n_steps: self.n_steps,
@@ -76,13 +82,11 @@ impl OffPolicyRun {
 
     /// Everything that decides how the run goes on.
     pub(crate) fn to_checkpoint(&self, learner: Learner<'_>) -> Result<Checkpoint, Error> {
-        let (optimiser, replay) = (learner.optimiser.to_bytes(), self.replay.to_bytes());
-        let experience = self.experience.to_parts();
         let mut tensors = Tensors::new();
         tensors.add_f32("weights", learner.params.flat())?;
-        tensors.add_u8("optimiser", &optimiser)?;
-        tensors.add_u8("replay", &replay)?;
-        experience.add_to(ENVIRONMENTS, &mut tensors)?;
+        tensors.add_u8("optimiser", learner.optimiser.to_bytes())?;
+        tensors.add_u8("replay", self.replay.to_bytes())?;
+        self.experience.add_to(ENVIRONMENTS, &mut tensors)?;
         let run = RunState {
             n_steps: self.n_steps,
             n_updates: self.n_updates,
@@ -93,7 +97,7 @@ impl OffPolicyRun {
     }
 
     /// Where a checkpoint stood, that this run's settings are of; `learner` takes its weights and the optimiser's state.
-    pub(crate) fn restore(
+    fn restore(
         &mut self,
         checkpoint: &Checkpoint,
         device: &Device,
@@ -106,5 +110,132 @@ impl OffPolicyRun {
             self.replay.restore(state.u8s("replay")?)?;
             self.experience.restore(ENVIRONMENTS, state, run.episodes)
         })
+    }
+}
+
+/// The scalars of one update, by tag.
+pub(crate) type Scalars = Vec<(&'static str, f32)>;
+
+/// What transitions are, and the memory that keeps them.
+pub(crate) struct Transitions {
+    pub(crate) replay: ReplayConfig,
+    /// Rewards of a transition.
+    pub(crate) n_step: u32,
+    pub(crate) gamma: f32,
+}
+
+/// An agent that learns from remembered transitions. Each of its random numbers comes from a stream of (seed, purpose, index), where the
+/// index is a step or an update.
+pub(crate) trait OffPolicyAgent: Agent + Send + Sized + 'static {
+    fn begin(config: &AgentConfig, options: &RunOptions) -> Result<Self, Error>;
+
+    fn transitions(config: &AgentConfig) -> Result<Transitions, Error>;
+
+    fn batch_settings(config: &AgentConfig) -> Result<BatchSettings, Error>;
+
+    /// The actions of the next step, and how likely they are random, where the metrics tell of it.
+    fn explore(
+        &mut self,
+        run: &OffPolicyRun,
+        actions: &mut ActionBuffer,
+    ) -> Result<Option<f32>, Error>;
+
+    /// One update, as due at `step`.
+    fn learn(
+        &mut self,
+        run: &mut OffPolicyRun,
+        step: u64,
+        comm: &mut Comm,
+        timeout: Timeout,
+    ) -> Result<Scalars, Error>;
+
+    /// What else is due at `step`.
+    fn pass(&mut self, config: &AgentConfig, step: u64) -> Result<(), Error> {
+        let _ = (config, step);
+        Ok(())
+    }
+
+    fn learner(&self) -> Learner<'_>;
+
+    fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error>;
+}
+
+/// An off-policy agent in a vector of environments: everything that decides how a run goes on.
+///
+/// # Determinism
+/// Steps, updates and weights have the same bits for any number of ranks up to the gradient's blocks, and whether or not the state went
+/// through a checkpoint in between.
+#[derive(Debug)]
+pub struct OffPolicyTrainer<A> {
+    pub(crate) run: OffPolicyRun,
+    pub(crate) agent: A,
+    settings: BatchSettings,
+    actions: ActionBuffer,
+}
+
+impl<A: OffPolicyAgent> RankTrainer for OffPolicyTrainer<A> {
+    fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<Self, Error> {
+        Ok(OffPolicyTrainer {
+            run: OffPolicyRun::new(config, options, &A::transitions(config)?)?,
+            agent: A::begin(config, options)?,
+            settings: A::batch_settings(config)?,
+            actions: ActionBuffer::default(),
+        })
+    }
+
+    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
+        Rule::ranks(n_ranks, A::batch_settings(config)?.gradient_blocks).check()
+    }
+
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+        place: Place,
+    ) -> Result<Self, Error> {
+        let mut trainer = Self::new(&RunState::config_of(checkpoint)?, options, place)?;
+        let agent = &mut trainer.agent;
+        let learner = |weights: &[f32], optimiser: &[u8]| agent.restore(weights, optimiser);
+        trainer.run.restore(checkpoint, &options.device, learner)?;
+        Ok(trainer)
+    }
+
+    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        let checkpoint = || self.run.to_checkpoint(self.agent.learner());
+        ranks.is_first().then(checkpoint).transpose()
+    }
+
+    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error> {
+        let mut advance = Advance {
+            epsilon: self.agent.explore(&self.run, &mut self.actions)?,
+            ..Advance::default()
+        };
+        let steps = self
+            .run
+            .step(self.actions.actions(), &mut advance.episodes)?;
+        advance.n_steps = steps.end - steps.start;
+        // A step of many environments may have begun before learning does.
+        for step in steps.start.max(self.settings.learning_starts)..steps.end {
+            if step.is_multiple_of(self.settings.train_every) {
+                let scalars = self.agent.learn(&mut self.run, step, comm, timeout)?;
+                self.run.n_updates += 1;
+                if self.run.n_updates.is_multiple_of(self.settings.log_updates) {
+                    advance.losses = vec![scalars];
+                }
+            }
+            self.agent.pass(&self.run.config, step)?;
+        }
+        Ok(advance)
+    }
+
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
+    }
+
+    fn params(&self) -> &Params {
+        self.agent.learner().params
+    }
+
+    fn into_agent(self: Box<Self>, _: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
+        Ok(Box::new(self.agent))
     }
 }

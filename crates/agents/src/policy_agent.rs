@@ -9,7 +9,7 @@ use shardgraph_random::KeyedRng;
 
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Call, Error};
 use crate::observations::{self, ActionBuffer, Seen};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy_by};
 use crate::run_options::RunOptions;
@@ -95,8 +95,9 @@ impl PolicyAgent {
 
     /// The policy, its rows for observations, which it remembers, and a list for drawn elements.
     fn logits(&mut self, seen: Seen<'_>) -> Result<Rows<'_>, Error> {
+        let call = Call::new("PolicyAgent", "act");
         let width = self.network.n_inputs();
-        let n_given = observations::check("PolicyAgent", width, seen.observations)?;
+        let n_given = observations::check(call, width, seen.observations)?;
         if self.episodes.is_none() {
             self.begin_episodes(n_given)?;
         }
@@ -110,9 +111,8 @@ impl PolicyAgent {
         };
         let n = state.begins.len();
         if n_given != n {
-            let (expected, given) = (format!("{n}, as episodes began"), n_given.to_string());
-            let what = "the number of observations";
-            return Err(mismatch("act", what, (expected, given)));
+            let expected = format!("{n}, as episodes began");
+            return Err(call.mismatch("the number of observations", expected, n_given));
         }
         program.run(&self.params, seen, state, said)?;
         state.begins.fill(0.0);
@@ -130,9 +130,8 @@ impl PolicyAgent {
 impl Agent for PolicyAgent {
     fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error> {
         if n_environments == 0 {
-            let numbers = ("at least 1".to_owned(), "0".to_owned());
-            let what = "the number of environments";
-            return Err(mismatch("begin_episodes", what, numbers));
+            let call = Call::new("PolicyAgent", "begin_episodes");
+            return Err(call.mismatch("the number of environments", "at least 1", 0));
         }
         self.episodes = Some(Episodes {
             program: PolicyProgram::new(
@@ -185,12 +184,8 @@ impl Agent for PolicyAgent {
         let begins = begins.unwrap_or_default();
         let n = begins.len();
         let Some(begins) = begins.get_mut(environment) else {
-            let (expected, given) = (format!("below {n}"), environment.to_string());
-            return Err(mismatch(
-                "end_episode",
-                "the environment",
-                (expected, given),
-            ));
+            let call = Call::new("PolicyAgent", "end_episode");
+            return Err(call.mismatch("the environment", format!("below {n}"), environment));
         };
         *begins = 1.0;
         Ok(())
@@ -216,16 +211,4 @@ impl Agent for PolicyAgent {
     fn import(&mut self, path: &Path) -> Result<(), Error> {
         self.set_weights(&weights::read(path, &self.params)?)
     }
-}
-
-#[cold]
-fn mismatch(method: &'static str, what: &str, (expected, given): (String, String)) -> Error {
-    ErrorKind::Mismatch {
-        component: "PolicyAgent",
-        method,
-        what: what.to_owned(),
-        expected,
-        given,
-    }
-    .into()
 }

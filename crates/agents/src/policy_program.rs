@@ -5,7 +5,7 @@ use shardgraph_collectives::Comm;
 use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
 use shardgraph_device::{Device, DeviceKind};
 
-use crate::error::{Error, ErrorKind, diverged};
+use crate::error::{Call, Error, diverged};
 use crate::observations::{Seen, penalties};
 use crate::run_environments::Environments;
 
@@ -39,12 +39,17 @@ pub(crate) fn build_policy_by(
     Ok((params, network))
 }
 
-fn of_mask(is_there: bool) -> String {
+fn of_mask(is_there: bool) -> &'static str {
     match is_there {
-        true => "one, as the environments have masks".to_owned(),
-        false => "none".to_owned(),
+        true => "one, as the environments have masks",
+        false => "none",
     }
 }
+
+const ACT: Call = Call {
+    component: "PolicyAgent",
+    method: "act",
+};
 
 /// One time step of an [`ActorCritic`].
 #[derive(Debug)]
@@ -190,7 +195,7 @@ impl PolicyProgram {
         state: &MemoryState,
         said: &mut Said,
     ) -> Result<(), Error> {
-        seen.check("PolicyAgent", self.width, self.n_actions)?;
+        seen.check(ACT, self.width, self.n_actions)?;
         self.program
             .set_input(self.observations, seen.observations)?;
         self.set_mask(seen.mask)?;
@@ -226,14 +231,10 @@ impl PolicyProgram {
                 self.penalties.extend(penalties(mask.iter().copied()));
                 Ok(self.program.set_input(input, &self.penalties)?)
             }
-            (expected, given) => Err(ErrorKind::Mismatch {
-                component: "PolicyAgent",
-                method: "act",
-                what: "a mask of the actions".to_owned(),
-                expected: of_mask(expected.is_some()),
-                given: of_mask(given.is_some()),
+            (expected, given) => {
+                let (expected, given) = (of_mask(expected.is_some()), of_mask(given.is_some()));
+                Err(ACT.mismatch("a mask of the actions", expected, given))
             }
-            .into()),
         }
     }
 

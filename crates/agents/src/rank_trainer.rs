@@ -18,6 +18,14 @@ pub(crate) struct Place {
     pub(crate) n_ranks: u32,
 }
 
+impl Place {
+    /// In a world of one rank.
+    pub(crate) const ALONE: Place = Place {
+        rank: 0,
+        n_ranks: 1,
+    };
+}
+
 /// The settings of a run, and where it stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing<'a> {
@@ -29,19 +37,25 @@ pub(crate) struct Standing<'a> {
 }
 
 /// An algorithm whose ranks share each batch: one rank's part of a run, with all that decides how it goes on.
-pub(crate) trait RankTrainer: Sized {
+pub(crate) trait RankTrainer {
     /// Before its first step.
-    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>;
+    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>
+    where
+        Self: Sized;
 
     /// Whether so many ranks can share a batch.
-    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>;
+    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>
+    where
+        Self: Sized;
 
     /// Where a checkpoint was made, by whatever number of ranks.
     fn of_checkpoint(
         checkpoint: &Checkpoint,
         options: &RunOptions,
         place: Place,
-    ) -> Result<Self, Error>;
+    ) -> Result<Self, Error>
+    where
+        Self: Sized;
 
     /// The checkpoint of this moment, on the first rank; all call it.
     fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error>;
@@ -56,5 +70,5 @@ pub(crate) trait RankTrainer: Sized {
     fn params(&self) -> &Params;
 
     /// The agent alone, when the run has ended.
-    fn into_agent(self, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error>;
+    fn into_agent(self: Box<Self>, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error>;
 }

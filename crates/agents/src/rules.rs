@@ -15,18 +15,17 @@ pub(crate) const MAX_ROWS: u64 = 1 << 20;
 /// More actors or shards than this are a mistake.
 pub(crate) const MAX_RANKS: u64 = 1 << 10;
 
-/// Weights and biases of layers of these widths, one behind the other; 0 where a width is 0.
-pub(crate) fn n_weights_of_layers(n_inputs: u64, widths: &[usize]) -> u64 {
-    let (mut n_weights, mut n_inputs) = (0u64, n_inputs);
-    for &width in widths {
-        let width = width as u64;
-        if width == 0 {
-            return 0;
-        }
-        n_weights = n_weights.saturating_add(n_inputs.saturating_add(1).saturating_mul(width));
-        n_inputs = width;
+/// Weights and biases of layers of these widths, one behind the other; 0 where a width is 0. In floats, which do not overflow and are
+/// exact up to far more weights than any network may have.
+pub(crate) fn n_weights_of_layers(n_inputs: usize, widths: &[usize]) -> f64 {
+    if widths.contains(&0) {
+        return 0.0;
     }
-    n_weights
+    let inputs = std::iter::once(&n_inputs).chain(widths);
+    let layers = inputs.zip(widths);
+    layers
+        .map(|(&n, &width)| (n as f64 + 1.0) * width as f64)
+        .sum()
 }
 
 /// What the widths of a network's first and last layers are made of.
@@ -49,49 +48,36 @@ impl Widths {
 }
 
 /// Weights and biases of a policy with its values; 0 where a width is 0.
-pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape, widths: Widths) -> u64 {
-    let (n_inputs, n_actions) = (widths.n_features as u64, widths.n_actions as u64);
-    let n_features = shape.hidden.last().map_or(n_inputs, |&width| width as u64);
-    let torso = n_weights_of_layers(n_inputs, &shape.hidden);
-    let (core, n_outputs) = match shape.lstm.map(|n_hidden| n_hidden as u64) {
-        None => (0, n_features),
-        Some(n_hidden) => {
-            let n_inputs = n_features.saturating_add(n_hidden).saturating_add(1);
-            (
-                n_inputs.saturating_mul(n_hidden).saturating_mul(4),
-                n_hidden,
-            )
-        }
-    };
+pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape, widths: Widths) -> f64 {
     if shape.hidden.contains(&0) || shape.lstm == Some(0) {
-        return 0;
+        return 0.0;
     }
-    let heads = n_outputs
-        .saturating_add(1)
-        .saturating_mul(n_actions.saturating_add(1));
-    torso.saturating_add(core).saturating_add(heads)
+    let n_features = *shape.hidden.last().unwrap_or(&widths.n_features);
+    let n_outputs = shape.lstm.unwrap_or(n_features);
+    let memory = match shape.lstm.map(|n_hidden| n_hidden as f64) {
+        None => 0.0,
+        Some(n_hidden) => 4.0 * n_hidden * (n_features as f64 + n_hidden + 1.0),
+    };
+    let torso = n_weights_of_layers(widths.n_features, &shape.hidden);
+    torso + memory + n_weights_of_layers(n_outputs, &[widths.n_actions + 1])
 }
 
 /// Weights and biases of a Q-network; 0 where a width is 0.
-pub(crate) fn n_weights_of_values(shape: &QNetworkShape, widths: Widths) -> u64 {
-    let (n_inputs, n_actions) = (widths.n_features as u64, widths.n_actions as u64);
-    let n_features = shape.hidden.last().map_or(n_inputs, |&width| width as u64);
-    let torso = n_weights_of_layers(n_inputs, &shape.hidden);
-    let streams = shape.dueling.iter().flatten();
-    if shape.hidden.iter().chain(streams).any(|&width| width == 0) {
-        return 0;
+pub(crate) fn n_weights_of_values(shape: &QNetworkShape, widths: Widths) -> f64 {
+    let of_stream = shape.dueling.as_deref().unwrap_or_default();
+    if shape
+        .hidden
+        .iter()
+        .chain(of_stream)
+        .any(|&width| width == 0)
+    {
+        return 0.0;
     }
-    let stream = |n_outputs: u64| {
-        let widths = shape.dueling.as_deref().unwrap_or_default();
-        let n_last = widths.last().map_or(n_features, |&width| width as u64);
-        let head = n_last.saturating_add(1).saturating_mul(n_outputs);
-        n_weights_of_layers(n_features, widths).saturating_add(head)
-    };
-    let heads = match shape.dueling {
-        None => stream(n_actions),
-        Some(_) => stream(n_actions).saturating_add(stream(1)),
-    };
-    torso.saturating_add(heads)
+    let n_features = *shape.hidden.last().unwrap_or(&widths.n_features);
+    let stream =
+        |n_outputs: usize| n_weights_of_layers(n_features, &[of_stream, &[n_outputs]].concat());
+    let of_value = shape.dueling.as_ref().map_or(0.0, |_| stream(1));
+    n_weights_of_layers(widths.n_features, &shape.hidden) + stream(widths.n_actions) + of_value
 }
 
 /// An error of a part of the settings, with its name.
@@ -140,10 +126,10 @@ impl Rule {
     }
 
     /// The layers of a network, of which there are the numbers of weights that `n_weights` says.
-    pub(crate) fn network(shape: &impl Serialize, n_weights: u64, largest: u64) -> Rule {
+    pub(crate) fn network(shape: &impl Serialize, n_weights: f64, largest: u64) -> Rule {
         Rule {
             field: "algorithm.network",
-            holds: (1..=largest).contains(&n_weights),
+            holds: (1.0..=largest as f64).contains(&n_weights),
             expected: format!("layers of at least 1, with at most {largest} weights in all"),
             given: serde_json::to_string(shape).unwrap_or_default(),
         }

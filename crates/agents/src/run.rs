@@ -5,24 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Op};
+use shardgraph_collectives::Comm;
 use shardgraph_device::Timer;
 use shardgraph_job::{
-    Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World, tags,
-    wall_time,
+    Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World,
+    check_until, tags, wall_time,
 };
 use shardgraph_storage::hash;
 
 use crate::advance::Advance;
 use crate::agent::Agent;
 use crate::checkpoint::{FILES, RUN, RunState};
-use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::DqnTrainer;
+use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::ppo::PpoTrainer;
 use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::run_options::RunOptions;
-use crate::sac::SacTrainer;
+use crate::trainer_kind::TrainerKind;
 use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
@@ -160,7 +158,8 @@ pub fn train(
     match start {
         Start::New { config, .. } => {
             config.check_on(&options.environments_of(config)?)?;
-            check_ranks(config, options.n_ranks)?;
+            check_some(options.n_ranks)?;
+            (TrainerKind::of(config).check_ranks)(config, options.n_ranks)?;
         }
         // Its settings are known when its checkpoint is read.
         Start::Resumed { .. } => check_some(options.n_ranks)?,
@@ -204,63 +203,7 @@ fn run(
     let family = options.device.kind().family();
     let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
     ranks.agree(&[("version or set of arguments", hash(arguments.as_bytes()))])?;
-    match family_of(ranks, start)? {
-        Family::Dqn => run_by::<DqnTrainer>(ranks, start, options, progress),
-        Family::Ppo => run_by::<PpoTrainer>(ranks, start, options, progress),
-        Family::Sac => run_by::<SacTrainer>(ranks, start, options, progress),
-    }
-}
-
-/// The algorithms whose ranks share each batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Dqn,
-    Ppo,
-    Sac,
-}
-
-impl Family {
-    const ALL: [Family; 3] = [Family::Dqn, Family::Ppo, Family::Sac];
-
-    /// DQN for an algorithm of another kind, which it refuses by name.
-    fn of(config: &AgentConfig) -> Family {
-        match config.algorithm {
-            Algorithm::Ppo(_) => Family::Ppo,
-            Algorithm::Sac(_) => Family::Sac,
-            _ => Family::Dqn,
-        }
-    }
-}
-
-/// The algorithm of a run. Rank 0 alone may see the folder of a run that goes on, and tells the others.
-fn family_of(ranks: &mut Ranks<'_>, start: &Start) -> Result<Family, Error> {
-    if let Start::New { config, .. } = start {
-        return Ok(Family::of(config));
-    }
-    ranks
-        .fail_together(|ranks| {
-            let mut number = [0u8];
-            if ranks.is_first() {
-                number[0] = Family::of(&start.config()?) as u8;
-            }
-            Ok::<_, Error>(number)
-        })
-        .and_then(|mut number| {
-            let buf = (&mut number).into();
-            let op = Op::Broadcast { buf, root: 0 };
-            ranks.comm.run(op, ranks.timeout)?;
-            let family = Family::ALL.get(usize::from(number[0])).copied();
-            family.ok_or_else(|| Error::internal("rank 0 told of an algorithm that is not known"))
-        })
-}
-
-fn run_by<T: RankTrainer>(
-    ranks: &mut Ranks<'_>,
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TrainOutcome, Error> {
-    let (trainer, recorder) = begin::<T>(ranks, start, options)?;
+    let (trainer, recorder) = begin(ranks, start, options)?;
     let Standing {
         config,
         n_steps,
@@ -297,28 +240,32 @@ fn run_by<T: RankTrainer>(
 }
 
 /// The run before its next step, and the folder on rank 0.
-fn begin<T: RankTrainer>(
+fn begin(
     ranks: &mut Ranks<'_>,
     start: &Start,
     options: &RunOptions,
-) -> Result<(T, Option<RunRecorder>), Error> {
+) -> Result<(Box<dyn RankTrainer>, Option<RunRecorder>), Error> {
     let place = start.place();
     let of = Place {
         rank: ranks.rank(),
         n_ranks: ranks.size(),
     };
-    let new = |_: &mut Ranks<'_>| T::new(&start.config()?, options, of);
+    let new = |_: &mut Ranks<'_>| {
+        let config = start.config()?;
+        (TrainerKind::of(&config).new)(&config, options, of)
+    };
     let (trainer, taken) = place.load(ranks, new, |_, newest| {
-        T::of_checkpoint(newest, options, of)
+        (TrainerKind::of(&RunState::config_of(newest)?).of_checkpoint)(newest, options, of)
     })?;
-    T::check_ranks(trainer.standing().config, ranks.size())?;
+    let config = trainer.standing().config;
+    (TrainerKind::of(config).check_ranks)(config, ranks.size())?;
     let recorder = place.open(ranks, taken)?;
     Ok((trainer, recorder))
 }
 
 /// A trainer on its way to a step.
-struct Training<T> {
-    trainer: T,
+struct Training {
+    trainer: Box<dyn RankTrainer>,
     until: u64,
     pace: Pace,
 }
@@ -331,7 +278,7 @@ struct Advanced {
     progress: Option<TrainProgress>,
 }
 
-impl<T: RankTrainer> shardgraph_job::Trainer for Training<T> {
+impl shardgraph_job::Trainer for Training {
     type Report = Advanced;
     type Error = Error;
 
@@ -365,12 +312,7 @@ impl<T: RankTrainer> shardgraph_job::Trainer for Training<T> {
         let report = &advanced.report;
         self.pace.n_steps += report.n_steps;
         for episode in &report.episodes {
-            let mut scalars = vec![
-                (tags::EPISODIC_RETURN, episode.episodic_return),
-                (tags::EPISODIC_LENGTH, episode.length as f32),
-            ];
-            scalars.extend(report.epsilon.map(|epsilon| (tags::EPSILON, epsilon)));
-            append_line(recorder, advanced.step, &scalars)?;
+            append_line(recorder, advanced.step, &episode.scalars(report.epsilon))?;
         }
         for losses in &report.losses {
             let mut scalars = losses.clone();
@@ -481,23 +423,11 @@ pub(crate) fn last_step(
     n_steps: u64,
     stop_at: Option<u64>,
 ) -> Result<u64, Error> {
-    match stop_at {
-        Some(stop_at) if stop_at < n_steps && stop_at != config.steps => {
-            Err(Error::input(format!(
-                "the run is at step {n_steps} already: give at least that many steps, not {stop_at}"
-            )))
-        }
-        _ => Ok(stop_at.unwrap_or(config.steps)),
+    let until = stop_at.unwrap_or(config.steps);
+    if until != config.steps {
+        check_until(n_steps, until)?;
     }
-}
-
-fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-    check_some(n_ranks)?;
-    match Family::of(config) {
-        Family::Dqn => DqnTrainer::check_ranks(config, n_ranks),
-        Family::Ppo => PpoTrainer::check_ranks(config, n_ranks),
-        Family::Sac => SacTrainer::check_ranks(config, n_ranks),
-    }
+    Ok(until)
 }
 
 fn check_some(n_ranks: u32) -> Result<(), Error> {

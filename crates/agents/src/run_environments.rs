@@ -5,13 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_components::EnvironmentSpaces;
 use shardgraph_environments::space::{Space, SpaceKind};
 use shardgraph_environments::{
     Autoreset, ENVIRONMENTS, FunctionalEnvironment, FunctionalVector, ScaledObservations,
     VectorEnvironment, named_environment,
 };
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Call, Error, ErrorKind};
 
 /// Environments side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,8 +115,8 @@ impl Spaces {
     }
 
     /// Both, in this order.
-    pub(crate) fn both(&self) -> (&Space, &Space) {
-        (&self.observation, &self.action)
+    pub(crate) fn both(&self) -> EnvironmentSpaces<'_> {
+        EnvironmentSpaces::new(&self.observation, &self.action)
     }
 
     /// Floats of an observation.
@@ -150,14 +151,11 @@ impl Spaces {
     pub(crate) fn n_actions(&self) -> Result<usize, Error> {
         match self.action.kind() {
             SpaceKind::Discrete { n } => Ok(*n as usize),
-            other => Err(ErrorKind::Mismatch {
-                component: "Spaces",
-                method: "action",
-                what: "the action space, for an agent with action values".to_owned(),
-                expected: "a discrete one".to_owned(),
-                given: format!("{other:?}"),
+            other => {
+                let what = "the action space, for an agent with action values";
+                let (call, given) = (Call::new("Spaces", "action"), format!("{other:?}"));
+                Err(call.mismatch(what, "a discrete one", given))
             }
-            .into()),
         }
     }
 }
@@ -250,16 +248,10 @@ impl Environments {
         if is_right && Spaces::of(vector.as_ref())? == self.spaces {
             return Ok(vector);
         }
-        Err(ErrorKind::Mismatch {
-            component: "Environments",
-            method: "vector",
-            what: "the vector".to_owned(),
-            expected: format!(
-                "{n_environments} environments with the spaces of the first one made"
-            ),
-            given: format!("{} of others", vector.n_environments()),
-        }
-        .into())
+        let expected =
+            format!("{n_environments} environments with the spaces of the first one made");
+        let given = format!("{} of others", vector.n_environments());
+        Err(Call::new("Environments", "vector").mismatch("the vector", expected, given))
     }
 
     /// What networks are built from.
@@ -314,14 +306,9 @@ pub(crate) fn final_observation(
     idx: usize,
 ) -> Result<&[f32], Error> {
     vector.final_observation(idx).ok_or_else(|| {
-        ErrorKind::Mismatch {
-            component: "VectorEnvironment",
-            method: "final_observation",
-            what: format!("the last observation of environment {idx}, whose episode ended"),
-            expected: "one: agents want `Autoreset::SameStep`".to_owned(),
-            given: "none".to_owned(),
-        }
-        .into()
+        let call = Call::new("VectorEnvironment", "final_observation");
+        let what = format!("the last observation of environment {idx}, whose episode ended");
+        call.mismatch(what, "one: agents want `Autoreset::SameStep`", "none")
     })
 }
 

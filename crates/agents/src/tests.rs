@@ -366,7 +366,11 @@ fn weights_are_counted() {
             &config.algorithm.dqn().unwrap().network,
             Widths::of(cartpole().spaces()),
         );
-        assert_eq!(counted, agent(&config).weights().len() as u64, "{network}");
+        assert_eq!(
+            counted as usize,
+            agent(&config).weights().len(),
+            "{network}"
+        );
     }
     for network in [
         "{ hidden = [] }",
@@ -383,7 +387,7 @@ fn weights_are_counted() {
             Widths::of(cartpole().spaces()),
         );
         let agent = PolicyAgent::of_config(&config, &RunOptions::default()).unwrap();
-        assert_eq!(counted, agent.weights().len() as u64, "{network}");
+        assert_eq!(counted as usize, agent.weights().len(), "{network}");
     }
 }
 

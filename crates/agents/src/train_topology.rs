@@ -2,16 +2,16 @@
 
 use shardgraph_collectives::messages::Mailbox;
 
-use crate::apex::{self, lock_step::ApexLockStep};
+use crate::apex::lock_step::ApexLockStep;
 use crate::config::{AgentConfig, Algorithm};
 use crate::error::Error;
-use crate::impala::{self, lock_step::ImpalaLockStep};
+use crate::impala::lock_step::ImpalaLockStep;
 use crate::local::train_locally;
 use crate::memory::{Parts, check_room};
 use crate::reinforce::ReinforceTrainer;
 use crate::run::{Start, TrainProgress};
 use crate::run_options::RunOptions;
-use crate::topology::TopologyOutcome;
+use crate::topology::{TopologyOutcome, TopologyRun};
 
 /// Trains by Ape-X, IMPALA or REINFORCE. Learner, shards and actors are threads of this process; in lock step, and for REINFORCE, there is
 /// one thread.
@@ -56,14 +56,14 @@ pub fn train_topology(
         Algorithm::Apex(apex) if apex.lock_step => {
             train_locally::<ApexLockStep>(start, options, progress)
         }
-        Algorithm::Apex(apex) => {
-            apex::ranks::train_on_threads((&config, apex), start, options, progress)
+        Algorithm::Apex(settings) => {
+            TopologyRun::new(&config, settings, start, options).on_threads(progress)
         }
         Algorithm::Impala(impala) if impala.lock_step => {
             train_locally::<ImpalaLockStep>(start, options, progress)
         }
-        Algorithm::Impala(impala) => {
-            impala::ranks::train_on_threads((&config, impala), start, options, progress)
+        Algorithm::Impala(settings) => {
+            TopologyRun::new(&config, settings, start, options).on_threads(progress)
         }
         Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
         other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn, ppo and sac)")),
@@ -122,11 +122,11 @@ pub fn train_topology_as_process(
     check_processes(&config, options, mailbox.size())?;
     check_room(&config, &options.environments_of(&config)?, Parts::Apart)?;
     match &config.algorithm {
-        Algorithm::Apex(apex) => {
-            apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress)
+        Algorithm::Apex(settings) => {
+            TopologyRun::new(&config, settings, start, options).as_process(mailbox, progress)
         }
-        Algorithm::Impala(impala) => {
-            impala::ranks::train_as_process(mailbox, (&config, impala), start, options, progress)
+        Algorithm::Impala(settings) => {
+            TopologyRun::new(&config, settings, start, options).as_process(mailbox, progress)
         }
         other => Err(other.is_not("apex or impala")),
     }

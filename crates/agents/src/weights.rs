@@ -9,7 +9,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_storage::{hash_numbers, write_atomic};
 
 use crate::config::SCHEMA_VERSION;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Call, Error, ErrorKind};
 
 /// The header key of the version.
 const HEADER_KEY: &str = "shardgraph.agent";
@@ -27,26 +27,13 @@ pub(crate) fn check(
     n_weights: usize,
     weights: &[f32],
 ) -> Result<(), Error> {
-    let mismatch = |what: String, expected: String, given: String| {
-        Err(ErrorKind::Mismatch {
-            component,
-            method: "set_weights",
-            what,
-            expected,
-            given,
-        }
-        .into())
-    };
+    let call = Call::new(component, "set_weights");
     if weights.len() != n_weights {
-        let (expected, given) = (n_weights.to_string(), weights.len().to_string());
-        return mismatch("the number of weights".to_owned(), expected, given);
+        return Err(call.mismatch("the number of weights", n_weights, weights.len()));
     }
     match weights.iter().position(|x| !x.is_finite()) {
         None => Ok(()),
-        Some(at) => {
-            let (expected, given) = ("a finite number".to_owned(), weights[at].to_string());
-            mismatch(format!("weight {at}"), expected, given)
-        }
+        Some(at) => Err(call.mismatch(format!("weight {at}"), "a finite number", weights[at])),
     }
 }
 

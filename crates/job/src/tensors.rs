@@ -45,7 +45,7 @@ impl<'a> Tensors<'a> {
     ///
     /// # Errors
     /// As [`Tensors::add_f32`].
-    pub fn add_u8(&mut self, name: &str, values: &'a [u8]) -> Result<(), Error> {
+    pub fn add_u8(&mut self, name: &str, values: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         self.add(name, Dtype::U8, values.into())
     }
 

@@ -8,7 +8,7 @@ use shardgraph_components::autodiff::collectives::Comm;
 use shardgraph_components::autodiff::device::Device;
 use shardgraph_components::autodiff::{Ctx, Eager, Params, Shape, Var};
 use shardgraph_components::environments::space::Space;
-use shardgraph_components::{ActorCritic, Error, Initialiser, QNetwork};
+use shardgraph_components::{EnvironmentSpaces, ActorCritic, Error, Initialiser, QNetwork};
 
 use crate::errors::{IntoPyErr, Wrong, by_class};
 use crate::job::detached;
@@ -62,7 +62,8 @@ impl NativeNetwork {
         detached(py, || {
             let observation: Space = serde_json::from_str(&spaces.0)?;
             let action: Space = serde_json::from_str(&spaces.1)?;
-            let (spaces, mut params) = ((&observation, &action), Params::new());
+            let spaces = EnvironmentSpaces::new(&observation, &action);
+            let mut params = Params::new();
             let start = Initialiser {
                 seed,
                 ..Initialiser::default()

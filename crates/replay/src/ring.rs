@@ -1,5 +1,7 @@
 //! The store of a memory: a ring of rows, and the numbers that say which use of a slot is meant.
 
+use serde::{Deserialize, Serialize};
+
 use crate::LeafRef;
 use crate::error::Error;
 use crate::layout::ColumnLayout;
@@ -8,7 +10,7 @@ use crate::rows::Rows;
 /// Names an inserted row for ever: how many rows the memory had taken before it. The row of number
 /// g is in slot g mod capacity, so the number is the slot and its generation in one; once the slot
 /// holds a newer row, it is stale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ItemId(pub u64);
 
 #[derive(Clone, Debug, PartialEq)]

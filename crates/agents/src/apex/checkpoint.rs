@@ -39,20 +39,14 @@ pub(super) fn checkpoint_of(
     learner: &Learner,
     lock_step: Option<(&Shard, &Actor)>,
 ) -> Result<Checkpoint, Error> {
-    let optimiser = learner.agent.optimiser().to_bytes();
-    let parts = lock_step.map(|(shard, actor)| {
-        let lists = (shard.memory.to_bytes(), actor.waiting()?.to_bytes());
-        Ok::<_, Error>((lists, actor.experience.to_parts(), actor))
-    });
-    let parts = parts.transpose()?;
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.agent.params().flat())?;
-    tensors.add_u8("optimiser", &optimiser)?;
-    if let Some(((memory, rows), experience, actor)) = &parts {
-        tensors.add_u8("shard/memory", memory)?;
-        tensors.add_u8("actor/rows", rows)?;
+    tensors.add_u8("optimiser", learner.agent.optimiser().to_bytes())?;
+    if let Some((shard, actor)) = lock_step {
+        tensors.add_u8("shard/memory", shard.memory.to_bytes())?;
+        tensors.add_u8("actor/rows", actor.waiting()?.to_bytes())?;
         tensors.add_f32("actor/weights", actor.weights())?;
-        experience.add_to(ENVIRONMENTS, &mut tensors)?;
+        actor.experience.add_to(ENVIRONMENTS, &mut tensors)?;
     }
     let lock_step = lock_step.map(|(shard, actor)| Counters {
         n_inserted: shard.limiter.n_inserted,

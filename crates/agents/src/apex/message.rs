@@ -1,10 +1,11 @@
 //! What the ranks of Ape-X tell each other.
 
+use serde::{Deserialize, Serialize};
 use shardgraph_replay::{ColumnLayout, ItemId, Rows};
 
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::topology::{Reader, Writer, episodes_of, episodes_to};
+use crate::topology::wire::{Bytes, from_bytes, to_bytes};
 
 /// The kinds of messages.
 pub(super) mod tag {
@@ -39,33 +40,24 @@ pub(super) struct Block {
 
 impl Block {
     pub(super) fn to_bytes(&self, number: u64) -> Vec<u8> {
-        let rows = self.rows.to_bytes();
-        Writer::new()
-            .u64(number)
-            .bytes(&rows)
-            .f32s(&self.td_errors)
-            .finish()
+        to_bytes(&(number, Bytes(&self.rows.to_bytes()), &self.td_errors))
     }
 
-    /// The block and its number.
     pub(super) fn from_bytes(layout: &ColumnLayout, bytes: &[u8]) -> Result<(Block, u64), Error> {
-        let mut reader = Reader::new("a block", bytes);
-        let number = reader.u64()?;
-        let rows = read_rows(layout, &mut reader)?;
-        let td_errors = reader.f32s()?;
-        reader.end()?;
+        let (number, rows, td_errors) = from_bytes("a block", bytes)?;
+        let rows = read_rows(layout, rows)?;
         Ok((Block { rows, td_errors }, number))
     }
 }
 
-fn read_rows(layout: &ColumnLayout, reader: &mut Reader<'_>) -> Result<Rows, Error> {
+fn read_rows(layout: &ColumnLayout, Bytes(bytes): Bytes<'_>) -> Result<Rows, Error> {
     let mut rows = Rows::new(layout.clone());
-    rows.restore(reader.bytes()?)?;
+    rows.restore(bytes)?;
     Ok(rows)
 }
 
 /// What an actor has done since it last said so.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Progress {
     pub(super) n_steps: u64,
     /// The version of its weights.
@@ -74,29 +66,6 @@ pub(super) struct Progress {
     pub(super) epsilon: f32,
     /// The episodes that ended.
     pub(super) episodes: Vec<Episode>,
-}
-
-impl Progress {
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let numbers = Writer::new().u64(self.n_steps).u64(self.version);
-        episodes_to(numbers.f32s(&[self.epsilon]), &self.episodes).finish()
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Progress, Error> {
-        let mut reader = Reader::new("an actor's progress", bytes);
-        let (n_steps, version) = (reader.u64()?, reader.u64()?);
-        let [epsilon] = reader.f32s()?[..] else {
-            return Err(reader.torn());
-        };
-        let episodes = episodes_of(&mut reader)?;
-        reader.end()?;
-        Ok(Progress {
-            n_steps,
-            version,
-            epsilon,
-            episodes,
-        })
-    }
 }
 
 /// A drawn batch, and what the shard has done so far.
@@ -109,74 +78,28 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn bytes_of((ids, weights, rows): (&[ItemId], &[f32], &Rows)) -> Vec<u8> {
-        let ids = ids.iter().map(|id| id.0);
-        Writer::new()
-            .u64s(ids)
-            .f32s(weights)
-            .bytes(&rows.to_bytes())
-            .finish()
+        to_bytes(&(ids, weights, Bytes(&rows.to_bytes())))
     }
 
     pub(super) fn from_bytes(layout: &ColumnLayout, bytes: &[u8]) -> Result<Batch, Error> {
-        let mut reader = Reader::new("a batch", bytes);
-        let ids = reader.u64s()?.into_iter().map(ItemId).collect();
-        let weights = reader.f32s()?;
-        let rows = read_rows(layout, &mut reader)?;
-        reader.end()?;
+        let (ids, weights, rows) = from_bytes("a batch", bytes)?;
+        let rows = read_rows(layout, rows)?;
         Ok(Batch { ids, weights, rows })
     }
 }
 
 /// The TD errors of a batch's rows after its update.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Priorities {
     pub(super) ids: Vec<ItemId>,
     pub(super) td_errors: Vec<f32>,
 }
 
-impl Priorities {
-    pub(super) fn bytes_of(ids: &[ItemId], td_errors: &[f32]) -> Vec<u8> {
-        Writer::new()
-            .u64s(ids.iter().map(|id| id.0))
-            .f32s(td_errors)
-            .finish()
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Priorities, Error> {
-        let mut reader = Reader::new("priorities", bytes);
-        let ids = reader.u64s()?.into_iter().map(ItemId).collect();
-        let td_errors = reader.f32s()?;
-        reader.end()?;
-        Ok(Priorities { ids, td_errors })
-    }
-}
-
 /// What a shard has done, as it says with its [`tag::DONE`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ShardTotals {
     pub(super) n_inserted: u64,
     pub(super) n_sampled: u64,
     /// Priorities that came for rows that were overwritten meanwhile.
     pub(super) n_stale: u64,
-}
-
-impl ShardTotals {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        Writer::new()
-            .u64(self.n_inserted)
-            .u64(self.n_sampled)
-            .u64(self.n_stale)
-            .finish()
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<ShardTotals, Error> {
-        let mut reader = Reader::new("a shard's totals", bytes);
-        let (n_inserted, n_sampled, n_stale) = (reader.u64()?, reader.u64()?, reader.u64()?);
-        reader.end()?;
-        Ok(ShardTotals {
-            n_inserted,
-            n_sampled,
-            n_stale,
-        })
-    }
 }

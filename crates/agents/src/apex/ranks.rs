@@ -4,21 +4,20 @@ mod actor_rank;
 mod learner_rank;
 mod shard_rank;
 
-use actor_rank::run_actor;
-pub(super) use learner_rank::run_learner;
-pub(super) use shard_rank::run_shard;
+use std::collections::BTreeSet;
 
-use shardgraph_collectives::messages::Mailbox;
+use actor_rank::run_actor;
+use learner_rank::LearnerRank;
+pub(super) use shard_rank::run_shard;
 
 use super::actor::Actor;
 use super::config::ApexConfig;
+use super::message::tag;
 use super::shard::Shard;
-use crate::config::AgentConfig;
 use crate::dqn::layout_of;
 use crate::error::Error;
-use crate::run::{Start, TrainProgress};
-use crate::run_options::RunOptions;
-use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
+use crate::run::TrainProgress;
+use crate::topology::{LEARNER, Port, Topology, TopologyOutcome, TopologyRun};
 
 /// What a rank does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,61 +40,54 @@ impl Role {
     }
 }
 
-/// All ranks as threads.
-pub(crate) fn train_on_threads(
-    settings: (&AgentConfig, &ApexConfig),
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    let n_ranks = settings.1.n_ranks();
-    let ports = ports(n_ranks, options.deadline)?;
-    let learn = |port| run_learner(port, settings, start, options, progress);
-    outcome_of(run_ranks(ports, learn, &|port| {
-        run_other(port, settings, n_ranks, options)
-    }))
-}
+impl Topology for ApexConfig {
+    const STOP: u32 = tag::STOP;
+    const DONE: u32 = tag::DONE;
 
-/// This process' rank of several. Only the learner has an outcome.
-pub(crate) fn train_as_process(
-    mailbox: Mailbox,
-    (config, apex): (&AgentConfig, &ApexConfig),
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<Option<TopologyOutcome>, Error> {
-    let n_ranks = mailbox.size();
-    let rank = mailbox.rank();
-    let port = Port::of_process(mailbox, options.deadline);
-    match rank {
-        LEARNER => run_learner(port, (config, apex), start, options, progress).map(Some),
-        _ => run_other(&port, (config, apex), n_ranks, options).map(|()| None),
+    fn n_ranks(&self) -> u32 {
+        ApexConfig::n_ranks(self)
     }
-}
 
-pub(super) fn run_other(
-    port: &Port,
-    (config, apex): (&AgentConfig, &ApexConfig),
-    n_ranks: u32,
-    options: &RunOptions,
-) -> Result<(), Error> {
-    let environments = options.environments_of(config)?;
-    match Role::of(port.rank(), n_ranks, apex.n_shards) {
-        Role::Learner => Err(Error::internal("the learner's rank has another part")),
-        Role::Shard(index) => run_shard(
-            port,
-            apex,
-            Shard::new(apex, layout_of(environments.spaces())?, config.seed, index)?,
-        ),
-        Role::Actor(index, n_actors) => {
-            let actor = Actor::new(
+    fn part_of(&self, rank: u32) -> &'static str {
+        match rank <= self.n_shards {
+            true => "shard",
+            false => "actor",
+        }
+    }
+
+    fn learn(
+        run: TopologyRun<'_, ApexConfig>,
+        port: &Port,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(TopologyOutcome, BTreeSet<u32>), Error> {
+        LearnerRank::new(run, port)?.run(progress)
+    }
+
+    fn feed(run: TopologyRun<'_, ApexConfig>, port: &Port) -> Result<(), Error> {
+        let TopologyRun {
+            config,
+            settings: apex,
+            options,
+            ..
+        } = run;
+        let environments = options.environments_of(config)?;
+        match Role::of(port.rank(), port.size(), apex.n_shards) {
+            Role::Learner => Err(Error::internal("the learner's rank has another part")),
+            Role::Shard(index) => run_shard(
+                port,
                 apex,
-                (&environments, config.environment.n_environments),
-                config.seed,
-                (index, n_actors),
-                &options.device,
-            )?;
-            run_actor(port, apex, actor, options.stop_at.unwrap_or(config.steps))
+                Shard::new(apex, layout_of(environments.spaces())?, config.seed, index)?,
+            ),
+            Role::Actor(index, n_actors) => {
+                let actor = Actor::new(
+                    apex,
+                    (&environments, config.environment.n_environments),
+                    config.seed,
+                    (index, n_actors),
+                    &options.device,
+                )?;
+                run_actor(port, apex, actor, options.stop_at.unwrap_or(config.steps))
+            }
         }
     }
 }

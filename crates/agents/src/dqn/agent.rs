@@ -15,7 +15,7 @@ use super::update::{Gradient, Update, UpdateProgram};
 use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm};
-use crate::error::{Error, ErrorKind, diverged};
+use crate::error::{Call, Error, diverged};
 use crate::observations::{ActionBuffer, Seen};
 use crate::rules::Widths;
 use crate::run_environments::Spaces;
@@ -130,14 +130,7 @@ impl DqnAgent {
         let seen = seen.into();
         let n = self.check(seen)?;
         if !(0.0..=1.0).contains(&epsilon) {
-            return Err(ErrorKind::Mismatch {
-                component: "DqnAgent",
-                method: "act",
-                what: "epsilon".to_owned(),
-                expected: "0 to 1".to_owned(),
-                given: epsilon.to_string(),
-            }
-            .into());
+            return Err(ACT.mismatch("epsilon", "0 to 1", epsilon));
         }
         let n_actions = self.online.n_actions() as u32;
         actions.clear();
@@ -159,19 +152,13 @@ impl DqnAgent {
 
     /// The number of rows that are seen.
     fn check(&self, seen: Seen<'_>) -> Result<usize, Error> {
-        let n = seen.check("DqnAgent", self.online.n_inputs(), self.online.n_actions())?;
+        let n = seen.check(ACT, self.online.n_inputs(), self.online.n_actions())?;
         if seen.mask.is_some() == self.has_mask {
             return Ok(n);
         }
-        let text = |is_there| if is_there { "one" } else { "none" }.to_owned();
-        Err(ErrorKind::Mismatch {
-            component: "DqnAgent",
-            method: "act",
-            what: "a mask of the actions".to_owned(),
-            expected: text(self.has_mask),
-            given: text(seen.mask.is_some()),
-        }
-        .into())
+        let text = |is_there| if is_there { "one" } else { "none" };
+        let (expected, given) = (text(self.has_mask), text(seen.mask.is_some()));
+        Err(ACT.mismatch("a mask of the actions", expected, given))
     }
 
     /// The columns of the transitions that it learns from.
@@ -348,3 +335,8 @@ fn best_of(values: &[f32], mask: Option<&[bool]>) -> u32 {
 
 /// In place of an action that is still to be chosen.
 const GREEDY: u32 = u32::MAX;
+
+const ACT: Call = Call {
+    component: "DqnAgent",
+    method: "act",
+};

@@ -174,7 +174,14 @@ impl DqnConfig {
             Rule::fraction("algorithm.exploration.end", self.exploration.end),
             Rule::fraction("algorithm.exploration.fraction", self.exploration.fraction),
         ];
-        let batch = BatchSettings {
+        rules.extend(self.batch_settings(n_environments).rules());
+        rules.extend(self.prioritized_rules());
+        rules.into_iter().try_for_each(Rule::check)
+    }
+
+    /// The settings of batches and memory, in as many environments.
+    pub(crate) fn batch_settings(&self, n_environments: usize) -> BatchSettings {
+        BatchSettings {
             batch_size: self.batch_size,
             gradient_blocks: self.gradient_blocks,
             learning_starts: self.learning_starts,
@@ -183,10 +190,7 @@ impl DqnConfig {
             capacity: self.replay.capacity,
             // A transition waits for the rest of its n rewards.
             n_waiting: n_environments as u64 * u64::from(self.n_step.saturating_sub(1)),
-        };
-        rules.extend(batch.rules());
-        rules.extend(self.prioritized_rules());
-        rules.into_iter().try_for_each(Rule::check)
+        }
     }
 
     /// The loss of an update.

@@ -1,4 +1,4 @@
-//! Deep Q-learning: settings, agent, training loop, and the loop's state in a checkpoint.
+//! Deep Q-learning: settings, agent, and what it does in the off-policy loop.
 
 mod agent;
 mod config;
@@ -15,5 +15,5 @@ pub use agent::DqnAgent;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
 pub(crate) use memory::{Replay, column, layout_of};
-pub use trainer::{DqnTrainer, StepReport};
+pub use trainer::DqnTrainer;
 pub use update::Update;

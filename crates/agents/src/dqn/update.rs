@@ -11,7 +11,7 @@ use shardgraph_replay::{ColumnLayout, Rows};
 use super::config::DqnConfig;
 use super::memory::{column, layout_of};
 use crate::block_sum::BlockSum;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Call, Error};
 use crate::observations::penalties;
 use crate::run_environments::Spaces;
 
@@ -69,7 +69,7 @@ impl UpdateProgram {
         }
         let output = config
             .loss()
-            .of_networks(&mut record, (online, target), &inputs)?;
+            .of_networks(&mut record, online, target, &inputs)?;
         // The block's part of the means over the batch.
         let share = 1.0 / n_blocks as f32;
         let loss = record.scale(output.loss, share)?;
@@ -191,17 +191,15 @@ impl UpdateProgram {
         }
         let broken = weights.and_then(|weights| weights.iter().find(|x| !x.is_finite()));
         if let Some(weight) = broken {
-            let expected = "a finite number".to_owned();
-            return Err(misfit("an importance weight", expected, weight.to_string()));
+            return Err(UPDATE.mismatch("an importance weight", "a finite number", weight));
         }
         let largest = rows.u32s(column::ACTION).iter().max();
         match largest.filter(|&&action| action as usize >= self.n_actions) {
             None => Ok(()),
-            Some(action) => Err(misfit(
-                "an action of the batch",
-                format!("0 to {}", self.n_actions - 1),
-                action.to_string(),
-            )),
+            Some(action) => {
+                let expected = format!("0 to {}", self.n_actions - 1);
+                Err(UPDATE.mismatch("an action of the batch", expected, action))
+            }
         }
     }
 }
@@ -209,18 +207,11 @@ impl UpdateProgram {
 fn expect<T: PartialEq + Display>(what: &str, expected: &T, given: &T) -> Result<(), Error> {
     match expected == given {
         true => Ok(()),
-        false => Err(misfit(what, expected.to_string(), given.to_string())),
+        false => Err(UPDATE.mismatch(what, expected, given)),
     }
 }
 
-#[cold]
-fn misfit(what: &str, expected: String, given: String) -> Error {
-    ErrorKind::Mismatch {
-        component: "DqnAgent",
-        method: "update",
-        what: what.to_owned(),
-        expected,
-        given,
-    }
-    .into()
-}
+const UPDATE: Call = Call {
+    component: "DqnAgent",
+    method: "update",
+};

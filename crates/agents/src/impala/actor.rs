@@ -133,7 +133,7 @@ impl Actor {
         let logits = self.said.logits.chunks_exact(self.policy.n_actions());
         let actions = self.actions.chunks_exact(n_parts).zip(logits);
         for (idx, (action, logits)) in actions.enumerate() {
-            unroll.actions.extend(action.iter().copied().map(u64::from));
+            unroll.actions.extend(action);
             let behaviour = log_probability(self.policy.n_choices(), logits, action);
             unroll.behaviour.push(behaviour);
             unroll.rewards.push(step.rewards[idx]);

@@ -23,13 +23,11 @@ pub(super) fn checkpoint_of(
     learner: &Learner,
     actor: Option<&Actor>,
 ) -> Result<Checkpoint, Error> {
-    let optimiser = learner.optimiser.to_bytes();
-    let environments = actor.map(|actor| actor.vector.to_bytes());
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.params.flat())?;
-    tensors.add_u8("optimiser", &optimiser)?;
-    if let (Some(actor), Some(environments)) = (actor, &environments) {
-        tensors.add_u8("actor/environments", environments)?;
+    tensors.add_u8("optimiser", learner.optimiser.to_bytes())?;
+    if let Some(actor) = actor {
+        tensors.add_u8("actor/environments", actor.vector.to_bytes())?;
         tensors.add_f32("actor/begins", &actor.state.begins)?;
         tensors.add_f32("actor/hidden", &actor.state.hidden)?;
         tensors.add_f32("actor/cell", &actor.state.cell)?;

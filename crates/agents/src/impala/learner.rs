@@ -12,7 +12,7 @@ use shardgraph_job::tags;
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};
 use crate::block_sum::BlockSum;
-use crate::error::{Error, ErrorKind, diverged};
+use crate::error::{Call, Error, diverged};
 use crate::policy_program::build_policy;
 use crate::run_environments::Environments;
 use crate::topology::{LearnerGroup, LearnerState, Replica};
@@ -190,9 +190,7 @@ impl Learner {
     fn set_actions(&mut self, input: Var, unrolls: &[Unroll]) -> Result<(), Error> {
         let actions = side_by_side(unrolls, |unroll| &unroll.actions, self.n_steps);
         self.actions.clear();
-        // A number beyond 32 bits is none of the policy's either.
-        let narrow = |&action: &u64| u32::try_from(action).unwrap_or(u32::MAX);
-        self.actions.extend(actions.map(narrow));
+        self.actions.extend(actions);
         self.values.clear();
         self.policy.one_hot_into(&self.actions, &mut self.values)?;
         Ok(self.program.set_input(input, &self.values)?)
@@ -267,14 +265,7 @@ impl Replica for Learner {
 }
 
 fn mismatch(expected: String, given: String) -> Error {
-    ErrorKind::Mismatch {
-        component: "Impala",
-        method: "update",
-        what: "the unrolls".to_owned(),
-        expected,
-        given,
-    }
-    .into()
+    Call::new("Impala", "update").mismatch("the unrolls", expected, given)
 }
 
 /// The program of an update, and where its batch goes.

@@ -14,20 +14,21 @@ use super::actor::Actor;
 use super::config::ImpalaConfig;
 use super::learner::{Learner, Losses};
 use super::lock_step::ImpalaLockStep;
-use super::ranks::{act, run_learner, train_on_threads};
 use super::trajectory::Unroll;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
+use crate::error::Error;
 use crate::experience::tests::put_before_the_limit;
 use crate::local::{Local, train_locally};
 use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::run::Start;
+use crate::run::{Start, TrainProgress};
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;
-use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
+use crate::topology::wire::from_bytes;
+use crate::topology::{Port, Topology, TopologyOutcome, TopologyRun, outcome_of, ports, run_ranks};
 use crate::train_topology::train_topology;
 
 fn small(lstm: Option<usize>) -> ImpalaConfig {
@@ -39,6 +40,32 @@ fn small(lstm: Option<usize>) -> ImpalaConfig {
     impala.network.hidden = vec![16];
     impala.network.lstm = lstm;
     impala
+}
+type Settings<'a> = (&'a AgentConfig, &'a ImpalaConfig);
+
+fn train_on_threads(
+    (config, settings): Settings<'_>,
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TopologyOutcome, Error> {
+    TopologyRun::new(config, settings, start, options).on_threads(progress)
+}
+
+fn run_learner(
+    port: Port,
+    (config, settings): Settings<'_>,
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TopologyOutcome, Error> {
+    TopologyRun::new(config, settings, start, options).learn(port, progress)
+}
+
+fn feed(port: &Port, (config, settings): Settings<'_>, options: &RunOptions) -> Result<(), Error> {
+    let start = &start_of(config);
+    let run = TopologyRun::new(config, settings, start, options);
+    ImpalaConfig::feed(run, port)
 }
 
 fn config(impala: &ImpalaConfig, (steps, n_environments): (u64, usize)) -> AgentConfig {
@@ -331,7 +358,7 @@ fn run_with_a_victim(
     );
     let start = start_of(&config);
     let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-    let ended = run_ranks(ports, learn, &|port| act(port, settings, &options));
+    let ended = run_ranks(ports, learn, &|port| feed(port, settings, &options));
     let is_ok = ended.1.iter().map(Result::is_ok).collect();
     (outcome_of(ended).unwrap(), is_ok)
 }
@@ -367,7 +394,7 @@ fn an_actor_that_never_said_a_word_is_named() {
     let mut ports = ports(3, options.deadline).unwrap();
     drop(ports.remove(1));
     let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-    let (outcome, ended) = run_ranks(ports, learn, &|port| act(port, settings, &options));
+    let (outcome, ended) = run_ranks(ports, learn, &|port| feed(port, settings, &options));
     assert_eq!(
         outcome.unwrap().lost,
         ["actor 1: it left (at step 0; actors left: 1)"]
@@ -398,7 +425,7 @@ fn actors_that_end_before_the_run_are_named() {
             if !is_first && !are_all {
                 has_ended.wait();
             }
-            let ended = act(port, settings, &options);
+            let ended = feed(port, settings, &options);
             if is_first && !are_all {
                 has_ended.wait();
             }
@@ -456,7 +483,7 @@ fn a_finished_run_is_resumed_by_all_ranks() {
     for start in [new, resumed] {
         let ports = ports(impala.n_ranks(), options.deadline).unwrap();
         let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-        let (outcome, ended) = run_ranks(ports, learn, &|port| act(port, settings, &options));
+        let (outcome, ended) = run_ranks(ports, learn, &|port| feed(port, settings, &options));
         assert!(ended.iter().all(Result::is_ok), "{ended:?}");
         hashes.push(outcome.unwrap().weights_hash());
     }
@@ -481,7 +508,7 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
     let (over, is_over) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let options = &options;
-        let acting = scope.spawn(move || act(&first, settings, options));
+        let acting = scope.spawn(move || feed(&first, settings, options));
         let learning = scope.spawn(move || {
             run_learner(learner, settings, &start, options, &mut |progress| {
                 if progress.step >= progress.stop_at {
@@ -494,7 +521,7 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
         if does_come {
             // A learner that waits for nobody has left by then.
             std::thread::sleep(Duration::from_millis(200));
-            act(&port(2), settings, options).unwrap();
+            feed(&port(2), settings, options).unwrap();
         }
         learning.join().unwrap().unwrap()
     })
@@ -530,7 +557,7 @@ fn who_comes_in_the_place_of_another_is_told_so() {
             let event = actor.recv("the key").unwrap();
             if let Event::Message { tag, bytes, .. } = event {
                 assert_eq!(tag, BEGIN);
-                return number_from_bytes(&bytes).unwrap();
+                return from_bytes::<u64>("a key", &bytes).unwrap();
             }
         }
     };

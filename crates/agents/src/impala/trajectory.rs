@@ -1,19 +1,19 @@
 //! An unroll: the trajectories of all environments of an actor over the same time steps, and the batch that unrolls are joined to.
 
+use serde::{Deserialize, Serialize};
+
 use crate::episodes::Episode;
-use crate::error::Error;
 use crate::policy_program::MemoryState;
-use crate::topology::{Reader, Writer, episodes_of, episodes_to};
 
 /// E trajectories of T steps, with time first.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Unroll {
     /// `[(T + 1) * E, width]`: with those after the last step.
     pub(super) observations: Vec<f32>,
     /// `[(T + 1) * E]`: 1 where an episode begins.
     pub(super) begins: Vec<f32>,
     /// `[T * E]`.
-    pub(super) actions: Vec<u64>,
+    pub(super) actions: Vec<u32>,
     /// `[T * E]`: with what the actor thought that the last state was worth, where a limit stopped an episode.
     pub(super) rewards: Vec<f32>,
     /// `[T * E]`: 0 where an episode ended.
@@ -33,36 +33,12 @@ pub(super) struct Unroll {
 
 impl Unroll {
     pub(super) fn begin(&mut self, state: &MemoryState, version: u64) {
-        let Unroll {
-            observations,
-            begins,
-            actions,
-            rewards,
-            discounts,
-            behaviour,
-            masks,
-            hidden,
-            cell,
-            episodes,
-            ..
-        } = self;
-        for list in [
-            observations,
-            begins,
-            rewards,
-            discounts,
-            behaviour,
-            masks,
-            hidden,
-            cell,
-        ] {
-            list.clear();
-        }
-        actions.clear();
-        episodes.clear();
-        self.hidden.extend(&state.hidden);
-        self.cell.extend(&state.cell);
-        self.version = version;
+        *self = Unroll {
+            hidden: state.hidden.clone(),
+            cell: state.cell.clone(),
+            version,
+            ..Unroll::default()
+        };
     }
 
     /// How long its lists are.
@@ -78,41 +54,6 @@ impl Unroll {
             self.cell.len(),
             self.masks.len(),
         ]
-    }
-
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let writer = Writer::new()
-            .f32s(&self.observations)
-            .f32s(&self.begins)
-            .u64s(self.actions.iter().copied())
-            .f32s(&self.rewards)
-            .f32s(&self.discounts)
-            .f32s(&self.behaviour)
-            .f32s(&self.hidden)
-            .f32s(&self.cell)
-            .f32s(&self.masks)
-            .u64(self.version);
-        episodes_to(writer, &self.episodes).finish()
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Unroll, Error> {
-        let mut reader = Reader::new("an unroll", bytes);
-        let mut unroll = Unroll {
-            observations: reader.f32s()?,
-            begins: reader.f32s()?,
-            actions: reader.u64s()?,
-            rewards: reader.f32s()?,
-            discounts: reader.f32s()?,
-            behaviour: reader.f32s()?,
-            hidden: reader.f32s()?,
-            cell: reader.f32s()?,
-            masks: reader.f32s()?,
-            version: reader.u64()?,
-            episodes: Vec::new(),
-        };
-        unroll.episodes = episodes_of(&mut reader)?;
-        reader.end()?;
-        Ok(unroll)
     }
 }
 
@@ -133,6 +74,7 @@ pub(super) fn side_by_side<'a, T: 'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::wire::{from_bytes, to_bytes};
 
     #[test]
     fn unrolls_stand_side_by_side_in_time() {
@@ -159,10 +101,10 @@ mod tests {
             }],
             ..Unroll::default()
         };
-        let bytes = unroll.to_bytes();
-        assert_eq!(Unroll::from_bytes(&bytes).unwrap(), unroll);
+        let bytes = to_bytes(&unroll);
+        assert_eq!(from_bytes::<Unroll>("an unroll", &bytes).unwrap(), unroll);
         for end in 0..bytes.len() {
-            assert!(Unroll::from_bytes(&bytes[..end]).is_err());
+            assert!(from_bytes::<Unroll>("an unroll", &bytes[..end]).is_err());
         }
     }
 }

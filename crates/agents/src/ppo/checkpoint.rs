@@ -1,5 +1,6 @@
 //! What of all ranks goes into a checkpoint and into the metrics: the blocks' environments and episodes.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_job::{Checkpoint, Ranks, Tensors};
@@ -8,13 +9,21 @@ use super::block::Block;
 use crate::checkpoint::{Learner, RunState};
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-use crate::topology::{Reader, Writer};
+use crate::topology::wire::{from_bytes, to_bytes};
 
 /// What PPO adds to `run.json`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct More {
     /// The running episodes of each block.
     pub(super) blocks: Vec<EpisodeStatistics>,
+}
+
+/// What a block has between two rollouts.
+#[derive(Serialize, Deserialize)]
+struct BlockState {
+    index: u64,
+    environments: Vec<u8>,
+    episodes: EpisodeStatistics,
 }
 
 /// The checkpoint of this moment, on the first rank.
@@ -24,51 +33,23 @@ pub(super) fn checkpoint_of(
     own_blocks: &[Block],
     ranks: &mut Ranks<'_>,
 ) -> Result<Option<Checkpoint>, Error> {
-    let mut own = Vec::new();
-    for block in own_blocks {
-        let episodes = serde_json::to_vec(&block.episodes)
-            .map_err(|error| Error::internal(format!("returns without a form: {error}")))?;
-        let writer = Writer::new()
-            .u64(block.index)
-            .bytes(&block.vector.to_bytes())
-            .bytes(&episodes);
-        own.push(writer.finish());
-    }
-    let own = own
-        .iter()
-        .fold(Writer::new(), |writer, block| writer.bytes(block));
-    let count = own_blocks.len();
-    let own = Writer::new()
-        .u64(count as u64)
-        .bytes(&own.finish())
-        .finish();
-    let of_ranks = gather(&own, ranks.comm, ranks.timeout)?;
+    let own = own_blocks.iter().map(|block| BlockState {
+        index: block.index,
+        environments: block.vector.to_bytes(),
+        episodes: block.episodes.clone(),
+    });
+    let mut blocks = gather(own.collect(), ranks.comm, ranks.timeout)?;
     if !ranks.is_first() {
         return Ok(None);
     }
-    let mut blocks = Vec::new();
-    for bytes in &of_ranks {
-        let mut reader = Reader::new("the blocks of a rank", bytes);
-        let count = reader.u64()?;
-        let mut inner = Reader::new("the blocks of a rank", reader.bytes()?);
-        for _ in 0..count {
-            let mut block = Reader::new("a block", inner.bytes()?);
-            let index = block.u64()?;
-            let (environments, episodes) = (block.bytes()?, block.bytes()?);
-            let episodes: EpisodeStatistics = serde_json::from_slice(episodes)
-                .map_err(|error| Error::internal(format!("returns of a block: {error}")))?;
-            blocks.push((index, environments, episodes));
-        }
-    }
-    blocks.sort_by_key(|(index, ..)| *index);
-    let optimiser = learner.optimiser.to_bytes();
+    blocks.sort_by_key(|block| block.index);
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.params.flat())?;
-    tensors.add_u8("optimiser", &optimiser)?;
-    for (index, environments, _) in &blocks {
-        tensors.add_u8(&name_of(*index), environments)?;
+    tensors.add_u8("optimiser", learner.optimiser.to_bytes())?;
+    for block in &blocks {
+        tensors.add_u8(&name_of(block.index), &block.environments)?;
     }
-    let blocks = blocks.iter().map(|(.., episodes)| episodes.clone());
+    let blocks = blocks.iter().map(|block| block.episodes.clone());
     let more = More {
         blocks: blocks.collect(),
     };
@@ -106,36 +87,21 @@ pub(super) fn gather_episodes(
             all.push((t, block.index << 32 | u64::from(idx), episode));
         }
     }
-    if comm.size() > 1 {
-        let returns: Vec<f32> = all.iter().map(|(.., of)| of.episodic_return).collect();
-        let own = Writer::new()
-            .u64s(all.iter().map(|&(t, ..)| u64::from(t)))
-            .u64s(all.iter().map(|&(_, place, _)| place))
-            .u64s(all.iter().map(|(.., of)| of.length))
-            .f32s(&returns);
-        let of_ranks = gather(&own.finish(), comm, timeout)?;
-        all.clear();
-        for bytes in &of_ranks {
-            let mut reader = Reader::new("the episodes of a rank", bytes);
-            let (times, places) = (reader.u64s()?, reader.u64s()?);
-            let (lengths, returns) = (reader.u64s()?, reader.f32s()?);
-            reader.end()?;
-            let keys = times.iter().zip(&places);
-            for (((&t, &place), &length), &episodic_return) in keys.zip(&lengths).zip(&returns) {
-                let episode = Episode {
-                    episodic_return,
-                    length,
-                };
-                all.push((t as u32, place, episode));
-            }
-        }
-    }
+    let mut all = gather(all, comm, timeout)?;
     all.sort_by_key(|&(t, place, _)| (t, place));
     Ok(all.into_iter().map(|(.., episode)| episode).collect())
 }
 
-/// The bytes of every rank, by rank.
-fn gather(own: &[u8], comm: &mut Comm, timeout: Timeout) -> Result<Vec<Vec<u8>>, Error> {
+/// The lists of all ranks, one behind the other.
+fn gather<T: Serialize + DeserializeOwned>(
+    own: Vec<T>,
+    comm: &mut Comm,
+    timeout: Timeout,
+) -> Result<Vec<T>, Error> {
+    if comm.size() == 1 {
+        return Ok(own);
+    }
+    let own = to_bytes(&own);
     let mut lengths = vec![0u64; comm.size() as usize];
     let send = [own.len() as u64];
     let op = Op::AllGather {
@@ -146,16 +112,16 @@ fn gather(own: &[u8], comm: &mut Comm, timeout: Timeout) -> Result<Vec<Vec<u8>>,
     let counts: Vec<usize> = lengths.iter().map(|&n| n as usize).collect();
     let mut all = vec![0u8; counts.iter().sum()];
     let op = Op::AllGatherV {
-        send: own.into(),
+        send: own.as_slice().into(),
         recv: (&mut all).into(),
         counts: &counts,
     };
     comm.run(op, timeout)?;
-    let mut rest = &all[..];
-    let parts = counts.iter().map(|&n| {
+    let (mut lists, mut rest) = (Vec::new(), &all[..]);
+    for &n in &counts {
         let (part, behind) = rest.split_at(n);
+        lists.extend(from_bytes::<Vec<T>>("a list of a rank", part)?);
         rest = behind;
-        part.to_vec()
-    });
-    Ok(parts.collect())
+    }
+    Ok(lists)
 }

@@ -320,7 +320,7 @@ impl RankTrainer for PpoTrainer {
         &self.params
     }
 
-    fn into_agent(self, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
+    fn into_agent(self: Box<Self>, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
         let mut agent = PolicyAgent::of_config(&self.run.config, options)?;
         agent.set_weights(self.params.trained())?;
         Ok(Box::new(agent))

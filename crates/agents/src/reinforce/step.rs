@@ -60,7 +60,7 @@ pub struct PolicyUpdate {
 ///         let logits = scores.apply(ctx, context)?;
 ///         let actions = ctx.input(Shape::new(16, 3), &one_hot)?;
 ///         let returns = ctx.input(Shape::new(16, 1), &earned)?;
-///         Reinforce { normalise: true, ..Reinforce::default() }.apply(ctx, &policy, (logits, None), (actions, returns))
+///         Reinforce { normalise: true, ..Reinforce::default() }.apply(ctx, &policy, logits, None, actions, returns)
 ///     })?;
 /// }
 /// assert!(taken.iter().filter(|&&action| action == 2).count() >= 12); // it has learned which one pays

@@ -147,7 +147,7 @@ impl ReinforceTrainer {
                 }
                 let actions = ctx.input(Shape::new(n, n_actions), &one_hot)?;
                 let returns = ctx.input(Shape::new(n, 1), &batch.returns)?;
-                loss.apply(ctx, policy, (logits, Some(said.values)), (actions, returns))
+                loss.apply(ctx, policy, logits, Some(said.values), actions, returns)
             },
         )
     }
@@ -193,10 +193,9 @@ impl Local for ReinforceTrainer {
     fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
         self.params.sync()?;
         self.optimiser.sync()?;
-        let optimiser = self.optimiser.to_bytes();
         let mut tensors = Tensors::new();
         tensors.add_f32("weights", self.params.flat())?;
-        tensors.add_u8("optimiser", &optimiser)?;
+        tensors.add_u8("optimiser", self.optimiser.to_bytes())?;
         self.run.to_checkpoint(NoMore {}, &tensors)
     }
 

@@ -16,7 +16,7 @@ use super::update::{SacUpdate, UpdateProgram};
 use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
 use crate::config::AgentConfig;
-use crate::error::{Error, diverged};
+use crate::error::{Call, Error, diverged};
 use crate::observations::{self, ActionBuffer, Seen};
 use crate::run_environments::Spaces;
 use crate::run_options::RunOptions;
@@ -140,7 +140,8 @@ impl SacAgent {
         stream: Option<&mut KeyedRng>,
         actions: &mut ActionBuffer,
     ) -> Result<(), Error> {
-        let n = observations::check("SacAgent", self.policy.n_inputs(), seen.observations)?;
+        let call = Call::new("SacAgent", "act");
+        let n = observations::check(call, self.policy.n_inputs(), seen.observations)?;
         let policy = &self.policy;
         let record: Record<'_> = &|record, seen| policy.rows(record, seen);
         let rows = self

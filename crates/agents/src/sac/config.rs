@@ -155,7 +155,13 @@ impl SacConfig {
             Rule::fraction("algorithm.tau", self.tau),
             Rule::between("environment.n_environments", n_environments as u64, 1 << 20),
         ];
-        let batch = BatchSettings {
+        let rules = rules.into_iter().chain(self.batch_settings().rules());
+        rules.into_iter().try_for_each(Rule::check)
+    }
+
+    /// The settings of batches and memory.
+    pub(crate) fn batch_settings(&self) -> BatchSettings {
+        BatchSettings {
             batch_size: self.batch_size,
             gradient_blocks: self.gradient_blocks,
             learning_starts: self.learning_starts,
@@ -163,9 +169,7 @@ impl SacConfig {
             log_updates: self.log_updates,
             capacity: self.replay.capacity,
             n_waiting: 0,
-        };
-        let rules = rules.into_iter().chain(batch.rules());
-        rules.into_iter().try_for_each(Rule::check)
+        }
     }
 
     /// The entropy that the temperature holds the policy at.
@@ -179,10 +183,10 @@ impl SacConfig {
 }
 
 /// Weights of the policy and of four critics; 0 where a width is 0.
-fn n_weights(hidden: &[usize], spaces: &Spaces, widths: Widths) -> u64 {
+fn n_weights(hidden: &[usize], spaces: &Spaces, widths: Widths) -> f64 {
     let (n_features, n_actions) = (widths.n_features, widths.n_actions);
     let of_layers = |n_inputs: usize, n_outputs: usize| {
-        n_weights_of_layers(n_inputs as u64, &[hidden, &[n_outputs]].concat())
+        n_weights_of_layers(n_inputs, &[hidden, &[n_outputs]].concat())
     };
     let (policy, critic) = match spaces.action_form().0 {
         true => (
@@ -194,8 +198,5 @@ fn n_weights(hidden: &[usize], spaces: &Spaces, widths: Widths) -> u64 {
             of_layers(n_features, n_actions),
         ),
     };
-    match policy {
-        0 => 0,
-        _ => policy.saturating_add(critic.saturating_mul(4)),
-    }
+    policy + 4.0 * critic
 }

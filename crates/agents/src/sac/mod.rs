@@ -1,4 +1,4 @@
-//! Soft actor-critic: settings, agent, training loop, and the loop's state in a checkpoint.
+//! Soft actor-critic: settings, agent, and what it does in the off-policy loop.
 
 mod agent;
 mod config;

@@ -6,6 +6,8 @@ use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::dqn::DqnTrainer;
 use crate::evaluation::{Choice, Evaluation};
+use crate::off_policy::OffPolicyAgent;
+use crate::rank_trainer::{Place, RankTrainer};
 use crate::run::{Start, train};
 use crate::run_options::RunOptions;
 use crate::tests::environments::corridors;
@@ -62,22 +64,24 @@ fn a_dqn_run_in_an_own_environment_goes_on_from_a_checkpoint() {
         600,
         "name = 'dqn', learning_starts = 200, n_step = 3, batch_size = 16",
     );
-    let mut whole = DqnTrainer::new(&config, &own(false)).unwrap();
+    let mut whole = DqnTrainer::new(&config, &own(false), Place::ALONE).unwrap();
     let advance = |trainer: &mut DqnTrainer| {
         trainer
             .advance(&mut Comm::solo(), Timeout::default())
             .unwrap();
     };
+    let checkpoint =
+        |trainer: &DqnTrainer| trainer.run.to_checkpoint(trainer.agent.learner()).unwrap();
     (0..80).for_each(|_| advance(&mut whole));
-    let stopped = whole.to_checkpoint().unwrap();
-    let mut resumed = DqnTrainer::of_checkpoint(&stopped, &own(false)).unwrap();
+    let stopped = checkpoint(&whole);
+    let mut resumed = DqnTrainer::of_checkpoint(&stopped, &own(false), Place::ALONE).unwrap();
     for trainer in [&mut whole, &mut resumed] {
         (0..60).for_each(|_| advance(trainer));
     }
-    let bytes = whole.to_checkpoint().unwrap().to_bytes();
-    assert!(resumed.to_checkpoint().unwrap().to_bytes() == bytes);
-    let error = DqnTrainer::of_checkpoint(&stopped, &RunOptions::default()).unwrap_err();
-    let message = error.to_string();
+    let bytes = checkpoint(&whole).to_bytes();
+    assert!(checkpoint(&resumed).to_bytes() == bytes);
+    let error = DqnTrainer::of_checkpoint(&stopped, &RunOptions::default(), Place::ALONE);
+    let message = error.err().unwrap().to_string();
     assert!(message.contains("`environment.name`"), "{message}");
 }
 

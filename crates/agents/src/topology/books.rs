@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use shardgraph_autodiff::Params;
-use shardgraph_job::{Checkpoint, Folder, Tensors, tags};
+use shardgraph_job::{Checkpoint, Folder, tags};
 use shardgraph_storage::hash_numbers;
 
 use crate::checkpoint::{self, RunState};
@@ -13,7 +13,7 @@ use crate::episodes::Episode;
 use crate::error::Error;
 use crate::run::{Log, Start, TrainProgress, WEIGHTS, last_step};
 use crate::run_options::RunOptions;
-use crate::topology::{PolicyLag, TopologyOutcome};
+use crate::topology::{LearnerState, PolicyLag, TopologyOutcome};
 use crate::weights;
 
 const MEAN_LAG: &str = "train/policy_lag";
@@ -66,12 +66,12 @@ impl Books {
         })
     }
 
-    /// The books of a learner with actors on other ranks. Where the run goes on, `restore` takes over its updates so far and the tensors of
-    /// its checkpoint.
+    /// The books of a learner with actors on other ranks. Where the run goes on, `restore` takes over the learner of its
+    /// checkpoint.
     pub(crate) fn of_learner(
         start: &Start,
         options: &RunOptions,
-        restore: impl FnOnce(u64, &Tensors<'_>) -> Result<(), Error>,
+        restore: impl FnOnce(LearnerState) -> Result<(), Error>,
     ) -> Result<Books, Error> {
         let device = &options.device;
         let (run, folder) = start.open(
@@ -84,7 +84,9 @@ impl Books {
                         newest.origin()
                     )));
                 }
-                checkpoint::restore(newest, |tensors| restore(run.n_updates, tensors))?;
+                checkpoint::restore(newest, |tensors| {
+                    restore(LearnerState::of_tensors(run.n_updates, tensors)?)
+                })?;
                 Ok(run)
             },
         )?;
@@ -158,12 +160,7 @@ impl Books {
                 false => self.run.episodes.count(),
             }
             if let Some(log) = &mut self.log {
-                let mut scalars = vec![
-                    (tags::EPISODIC_RETURN, episode.episodic_return),
-                    (tags::EPISODIC_LENGTH, episode.length as f32),
-                ];
-                scalars.extend(epsilon.map(|epsilon| (tags::EPSILON, epsilon)));
-                log.line(now, &scalars)?;
+                log.line(now, &episode.scalars(epsilon))?;
             }
         }
         progress(&TrainProgress {

@@ -8,10 +8,11 @@ mod lag;
 mod learner_group;
 mod outcome;
 mod port;
+mod run;
 mod threads;
 mod to_learner;
 mod weights;
-mod wire;
+pub(crate) mod wire;
 
 pub(crate) use actors::Actors;
 pub(crate) use books::Books;
@@ -22,9 +23,7 @@ pub use outcome::TopologyOutcome;
 #[cfg(test)]
 pub(crate) use port::fault;
 pub(crate) use port::{LEARNER, Port, common_tag, learner_lost, learner_refused};
+pub(crate) use run::{Topology, TopologyRun};
 pub(crate) use threads::{outcome_of, ports, run_ranks};
 pub(crate) use to_learner::ToLearner;
-pub(crate) use weights::{PresentWeights, read_weights};
-pub(crate) use wire::{
-    Reader, Writer, episodes_of, episodes_to, number_from_bytes, number_to_bytes,
-};
+pub(crate) use weights::{PresentWeights, VersionedWeights};

@@ -1,7 +1,6 @@
 //! Versions of the learner's weights as messages: one flat list each.
 
-use super::wire::{Reader, Writer};
-use crate::error::Error;
+use super::wire::to_bytes;
 
 /// The message with the learner's present weights, made when the first actor wants them.
 #[derive(Debug, Default)]
@@ -18,8 +17,8 @@ impl PresentWeights {
     pub(crate) fn message(&mut self, version: u64, weights: &[f32], known: Option<u64>) -> &[u8] {
         if self.version != Some(version) {
             self.version = Some(version);
-            self.bytes = write_weights(version, weights);
-            self.nothing_newer = write_weights(version, &[]);
+            self.bytes = to_bytes(&(version, weights));
+            self.nothing_newer = to_bytes(&(version, [0.0f32; 0].as_slice()));
         }
         match known == self.version {
             true => &self.nothing_newer,
@@ -28,27 +27,20 @@ impl PresentWeights {
     }
 }
 
-/// The version, the number of updates that it has seen, and its weights; none where the actor has them.
-fn write_weights(version: u64, weights: &[f32]) -> Vec<u8> {
-    Writer::new().u64(version).f32s(weights).finish()
-}
-
-pub(crate) fn read_weights(bytes: &[u8]) -> Result<(u64, Vec<f32>), Error> {
-    let mut reader = Reader::new("weights", bytes);
-    let (version, weights) = (reader.u64()?, reader.f32s()?);
-    reader.end()?;
-    Ok((version, weights))
-}
+/// A version, the number of updates that it has seen, and its weights; none where the actor has them.
+pub(crate) type VersionedWeights = (u64, Vec<f32>);
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::from_bytes;
     use super::*;
 
     #[test]
     fn weights_are_sent_to_who_has_others() {
         let mut present = PresentWeights::default();
         let mut told = |version, weights: &[f32], known| {
-            read_weights(present.message(version, weights, known)).unwrap()
+            from_bytes::<VersionedWeights>("weights", present.message(version, weights, known))
+                .unwrap()
         };
         assert_eq!(told(3, &[0.5, 1.5], None), (3, vec![0.5, 1.5]));
         assert_eq!(told(3, &[0.5, 1.5], Some(2)), (3, vec![0.5, 1.5]));

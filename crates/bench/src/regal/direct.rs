@@ -257,7 +257,7 @@ impl Network {
         n_states: usize,
     ) -> Result<Var, NetworkError> {
         let (nodes, edges) = (batch.nodes(ctx)?, batch.edges(ctx)?);
-        let h = self.encoder.apply(ctx, (nodes, edges), batch)?;
+        let h = self.encoder.apply(ctx, nodes, edges, batch)?;
         let of_nodes = self.head.apply(ctx, h)?;
         let n_ops = batch.n_nodes() / n_states;
         let mut rows: Option<Var> = None;

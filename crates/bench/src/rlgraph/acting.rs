@@ -7,7 +7,7 @@ use serde_json::json;
 use shardgraph_agents::{Agent, AgentConfig, DqnAgent, RunOptions};
 use shardgraph_autodiff::{Ctx, Eager, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};
+use shardgraph_components::{EnvironmentSpaces, Initialiser, QNetwork, QNetworkShape};
 use shardgraph_device::{Buffer, Device, MatMul, Timer};
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_random::KeyedRng;
@@ -95,7 +95,8 @@ fn check(timed: &Timed, way: &str, values: &[f32], expected: &[f32]) -> Result<(
 
 fn network() -> Result<(QNetwork, Params), Failure> {
     let carts = CartPoles::new(1, Autoreset::SameStep)?;
-    let spaces = (&carts.observation_space(), &carts.action_space());
+    let spaces = (carts.observation_space(), carts.action_space());
+    let spaces = EnvironmentSpaces::new(&spaces.0, &spaces.1);
     let mut params = Params::new();
     let shape = QNetworkShape::default();
     let network = QNetwork::build(

@@ -9,7 +9,8 @@ use shardgraph_agents::{AgentConfig, Algorithm, DqnConfig, transition_layout};
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{
-    DqnBatch, DqnLoss, Error, Initialiser, Mlp, Optimiser, QNetwork, QNetworkShape,
+    DqnBatch, DqnLoss, EnvironmentSpaces, Error, Initialiser, Mlp, Optimiser, QNetwork,
+    QNetworkShape,
 };
 use shardgraph_device::{Device, Timer};
 use shardgraph_environments::{Autoreset, CartPoles};
@@ -95,7 +96,8 @@ fn network() -> Result<Assembled, Failure> {
 
 fn agent(dqn: &DqnConfig) -> Result<Assembled, Failure> {
     let carts = CartPoles::new(1, Autoreset::SameStep)?;
-    let spaces = (&carts.observation_space(), &carts.action_space());
+    let spaces = (carts.observation_space(), carts.action_space());
+    let spaces = EnvironmentSpaces::new(&spaces.0, &spaces.1);
     let shape: &QNetworkShape = &dqn.network;
     let (mut params, initialiser) = (Params::new(), Initialiser::default());
     let online = QNetwork::build(&mut params, "online", spaces, shape, initialiser)?;
@@ -108,7 +110,7 @@ fn agent(dqn: &DqnConfig) -> Result<Assembled, Failure> {
     let (n, loss) = (dqn.batch_size, dqn_loss(dqn));
     let of_batch = move |ctx: &mut dyn Ctx| {
         let batch = DqnBatch::inputs(ctx, n, &online, true)?;
-        Ok(loss.of_networks(ctx, (&online, &target), &batch)?.loss)
+        Ok(loss.of_networks(ctx, &online, &target, &batch)?.loss)
     };
     Ok(Assembled {
         params,

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use shardgraph_agents::{
     AgentConfig, Algorithm, Choice, DqnTrainer, Evaluation, RunOptions, Start, TrainOutcome, train,
 };
-use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 
 use super::peers;
@@ -150,13 +149,11 @@ fn learn_until(
     let config = settings(request, seed)?;
     let options = RunOptions::default();
     let environments = options.environments_of(&config)?;
-    let mut trainer = DqnTrainer::new(&config, &options)?;
-    let (mut comm, mut seconds, mut mean_return) = (Comm::solo(), 0.0, f64::NEG_INFINITY);
+    let mut trainer = DqnTrainer::begin(&config, &options)?;
+    let (mut seconds, mut mean_return) = (0.0, f64::NEG_INFINITY);
     while trainer.n_steps() < request.steps && mean_return < request.goal {
         let (timer, next) = (Timer::wall(), trainer.n_steps() + request.every);
-        while trainer.n_steps() < next {
-            trainer.advance(&mut comm, Timeout::default())?;
-        }
+        trainer.advance_to(next)?;
         seconds += timer.elapsed_s();
         let agent = trainer.agent_mut();
         mean_return = Evaluation::play(agent, &environments, (n_episodes, Choice::Greedy), seed)?
@@ -165,7 +162,7 @@ fn learn_until(
     let is_reached = mean_return >= request.goal;
     let n_steps = trainer.n_steps();
     out.row(json!({
-            "what": "seed", "seed": seed, "mean_return": mean_return, "episodes": trainer.episodes().n_episodes(),
+            "what": "seed", "seed": seed, "mean_return": mean_return, "episodes": trainer.n_episodes(),
             "seconds": seconds, "frames_per_s": n_steps as f64 / seconds,
             "steps_to_goal": is_reached.then_some(n_steps), "seconds_to_goal": is_reached.then_some(seconds),
         }));

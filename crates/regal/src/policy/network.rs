@@ -133,7 +133,7 @@ impl Encoder {
         match self {
             Encoder::Graph(network) => {
                 let edges = contexts.batch.edges(ctx)?;
-                network.apply(ctx, (features, edges), &contexts.batch)
+                network.apply(ctx, features, edges, &contexts.batch)
             }
             Encoder::Sequence { nodes, memory } => {
                 let n_graphs = contexts.n_graphs();

@@ -7,7 +7,8 @@ use crate::apex::config::ApexConfig;
 use crate::apex::message::tag;
 use crate::error::Error;
 use crate::topology::common_tag::BEGIN;
-use crate::topology::{LEARNER, Port, ToLearner, number_from_bytes, number_to_bytes, read_weights};
+use crate::topology::wire::{from_bytes, to_bytes};
+use crate::topology::{LEARNER, Port, ToLearner, VersionedWeights};
 
 /// Acts until the learner has enough, or for `budget` steps.
 pub(in crate::apex) fn run_actor(
@@ -81,7 +82,7 @@ impl ActorRank<'_> {
         }
         if self.actor.wants_weights() {
             self.learner
-                .send(tag::WEIGHTS_WANTED, &number_to_bytes(self.actor.version))?;
+                .send(tag::WEIGHTS_WANTED, &to_bytes(&self.actor.version))?;
             self.actor.asked_for_weights();
             self.waits_for_weights = true;
         }
@@ -96,7 +97,7 @@ impl ActorRank<'_> {
 
     fn send_block(&mut self) -> Result<(), Error> {
         let (block, progress) = self.actor.collect(self.collects_to)?;
-        self.learner.send(tag::PROGRESS, &progress.to_bytes())?;
+        self.learner.send(tag::PROGRESS, &to_bytes(&progress))?;
         if block.rows.is_empty() {
             return Ok(());
         }
@@ -144,14 +145,14 @@ impl ActorRank<'_> {
 
     fn read(&mut self, from: u32, tag: u32, bytes: &[u8]) -> Result<(), Error> {
         match tag {
-            BEGIN => self.actor.begin_at(number_from_bytes(bytes)?),
+            BEGIN => self.actor.begin_at(from_bytes("a key", bytes)?),
             tag::TAKEN => {
                 // A block that went to the next shard of a number was given up when the one before it was lost.
-                let taken = (from, number_from_bytes(bytes)?);
+                let taken = (from, from_bytes("a number", bytes)?);
                 self.unacknowledged.retain(|block| *block != taken);
             }
             tag::WEIGHTS => {
-                let (version, weights) = read_weights(bytes)?;
+                let (version, weights): VersionedWeights = from_bytes("weights", bytes)?;
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
                 }

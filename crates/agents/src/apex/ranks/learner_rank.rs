@@ -1,6 +1,6 @@
 //! The rank that learns: it asks the shards for batches ahead of its updates, answers actors between two of them, and keeps the books.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shardgraph_collectives::messages::Event;
 use shardgraph_job::Checkpoint;
@@ -10,90 +10,15 @@ use crate::apex::actor::exploration;
 use crate::apex::checkpoint::checkpoint_of;
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
-use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, tag};
-use crate::config::AgentConfig;
+use crate::apex::message::{Batch, Progress, ShardTotals, tag};
 use crate::error::{Error, ErrorKind};
-use crate::run::{Start, TrainProgress};
-use crate::run_options::RunOptions;
+use crate::run::TrainProgress;
 use crate::topology::common_tag::BEGIN;
-use crate::topology::{
-    Actors, Books, LearnerState, Port, PresentWeights, TopologyOutcome, number_from_bytes,
-    number_to_bytes, see_off,
-};
+use crate::topology::wire::{from_bytes, to_bytes};
+use crate::topology::{Actors, Books, Port, PresentWeights, TopologyOutcome, TopologyRun};
 
 /// Learns until the actors have made the steps of the settings and the shards have nothing left to draw.
-pub(in crate::apex) fn run_learner(
-    port: Port,
-    (config, apex): (&AgentConfig, &ApexConfig),
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    let outcome = learn(&port, (config, apex), (start, options), progress);
-    outcome.inspect_err(|error| port.leave_with(error))
-}
-
-fn learn(
-    port: &Port,
-    (config, apex): (&AgentConfig, &ApexConfig),
-    (start, options): (&Start, &RunOptions),
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    let (learner, mut books) = begin((config, apex), start, options)?;
-    let n_actors = port.size() - 1 - apex.n_shards;
-    books.mean_is_up_to(exploration(apex, (n_actors - 1, n_actors))?);
-    let mut rank = LearnerRank {
-        port,
-        apex,
-        learner,
-        books,
-        shards: BTreeMap::new(),
-        ready: VecDeque::new(),
-        actors: Actors::new(1 + apex.n_shards),
-        weights: PresentWeights::default(),
-        is_stopping: false,
-        totals: ShardTotals::default(),
-    };
-    let is_finished = rank.books.is_full(); // before this call
-    while !is_finished && !rank.is_over()? {
-        rank.go_on(progress)?;
-    }
-    let mut there = rank.actors.at_work();
-    there.extend(rank.shards.keys());
-    let mut outcome = rank.finish()?;
-    for (absent, why) in see_off(port, there, (tag::STOP, tag::DONE)) {
-        let part = part_of(absent, apex);
-        outcome.lost.push(format!("{part} {absent}: {why}"));
-    }
-    Ok(outcome)
-}
-
-/// The learner and its books, at the start of a run or where its newest checkpoint was made.
-fn begin(
-    (config, apex): (&AgentConfig, &ApexConfig),
-    start: &Start,
-    options: &RunOptions,
-) -> Result<(Learner, Books), Error> {
-    let mut learner = Learner::new(
-        apex,
-        &options.environments_of(config)?,
-        config.seed,
-        &options.device,
-    )?;
-    let books = Books::of_learner(start, options, |n_updates, state| {
-        learner.restore_all(LearnerState::of_tensors(n_updates, state)?)
-    })?;
-    Ok((learner, books))
-}
-
-fn part_of(rank: u32, apex: &ApexConfig) -> &'static str {
-    match rank <= apex.n_shards {
-        true => "shard",
-        false => "actor",
-    }
-}
-
-struct LearnerRank<'a> {
+pub(super) struct LearnerRank<'a> {
     port: &'a Port,
     apex: &'a ApexConfig,
     learner: Learner,
@@ -108,7 +33,47 @@ struct LearnerRank<'a> {
     totals: ShardTotals,
 }
 
-impl LearnerRank<'_> {
+impl<'a> LearnerRank<'a> {
+    /// At the start of a run, or where its newest checkpoint was made.
+    pub(super) fn new(
+        run: TopologyRun<'a, ApexConfig>,
+        port: &'a Port,
+    ) -> Result<LearnerRank<'a>, Error> {
+        let (apex, options) = (run.settings, run.options);
+        let environments = options.environments_of(run.config)?;
+        let mut learner = Learner::new(apex, &environments, run.config.seed, &options.device)?;
+        let restore = |state| learner.restore_all(state);
+        let mut books = Books::of_learner(run.start, options, restore)?;
+        let n_actors = port.size() - 1 - apex.n_shards;
+        books.mean_is_up_to(exploration(apex, (n_actors - 1, n_actors))?);
+        Ok(LearnerRank {
+            port,
+            apex,
+            learner,
+            books,
+            shards: BTreeMap::new(),
+            ready: VecDeque::new(),
+            actors: Actors::new(1 + apex.n_shards),
+            weights: PresentWeights::default(),
+            is_stopping: false,
+            totals: ShardTotals::default(),
+        })
+    }
+
+    /// To the end; with the ranks that are there still.
+    pub(super) fn run(
+        mut self,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(TopologyOutcome, BTreeSet<u32>), Error> {
+        let is_finished = self.books.is_full(); // before this call
+        while !is_finished && !self.is_over()? {
+            self.go_on(progress)?;
+        }
+        let mut there = self.actors.at_work();
+        there.extend(self.shards.keys());
+        Ok((self.finish()?, there))
+    }
+
     /// Asks for as many batches as may be outstanding.
     fn begin_shard(&mut self, shard: u32) -> Result<(), Error> {
         self.shards.insert(shard, false);
@@ -134,7 +99,7 @@ impl LearnerRank<'_> {
 
     /// The first word to one that comes.
     fn greet(&mut self, rank: u32) -> Result<(), Error> {
-        let key = number_to_bytes(self.books.arrival(rank));
+        let key = to_bytes(&self.books.arrival(rank));
         self.port.send(rank, BEGIN, &key)?;
         Ok(())
     }
@@ -185,7 +150,7 @@ impl LearnerRank<'_> {
 
     fn learn(&mut self, shard: u32, batch: &Batch) -> Result<(), Error> {
         let update = self.learner.update(&batch.rows, &batch.weights)?;
-        let priorities = Priorities::bytes_of(&batch.ids, self.learner.agent.td_errors());
+        let priorities = to_bytes(&(&batch.ids, self.learner.agent.td_errors()));
         // A shard that is lost meanwhile needs neither.
         if self.port.send(shard, tag::PRIORITIES, &priorities)? {
             self.ask(shard)?;
@@ -270,8 +235,11 @@ impl LearnerRank<'_> {
                     .push_back((from, Batch::from_bytes(self.learner.agent.layout(), bytes)?));
                 Ok(())
             }
-            tag::PROGRESS => self.count(&Progress::from_bytes(bytes)?, progress),
-            tag::WEIGHTS_WANTED => self.send_weights(from, number_from_bytes(bytes)?),
+            tag::PROGRESS => self.count(
+                &from_bytes::<Progress>("an actor's progress", bytes)?,
+                progress,
+            ),
+            tag::WEIGHTS_WANTED => self.send_weights(from, from_bytes("a version", bytes)?),
             tag::DONE if self.is_shard(from) => self.end_shard(from, bytes),
             tag::DONE => self.actors.end(from, &mut self.books),
             _ => Err(Error::out_of_place("learner", from, tag)),
@@ -314,7 +282,7 @@ impl LearnerRank<'_> {
     }
 
     fn end_shard(&mut self, shard: u32, bytes: &[u8]) -> Result<(), Error> {
-        let totals = ShardTotals::from_bytes(bytes)?;
+        let totals: ShardTotals = from_bytes("a shard's totals", bytes)?;
         self.totals.n_inserted += totals.n_inserted;
         self.totals.n_sampled += totals.n_sampled;
         self.totals.n_stale += totals.n_stale;

@@ -9,9 +9,8 @@ use crate::apex::message::{Batch, Block, Priorities, ShardTotals, tag};
 use crate::apex::shard::Shard;
 use crate::error::Error;
 use crate::topology::common_tag::{BEGIN, REFUSAL};
-use crate::topology::{
-    LEARNER, Port, learner_lost, learner_refused, number_from_bytes, number_to_bytes,
-};
+use crate::topology::wire::{from_bytes, to_bytes};
+use crate::topology::{LEARNER, Port, learner_lost, learner_refused};
 
 /// Serves actors and the learner until the learner says that the run is over.
 pub(in crate::apex) fn run_shard(
@@ -85,13 +84,13 @@ impl ShardRank<'_> {
                 self.shard.insert(&block)?;
                 self.unacknowledged.push((from, number));
             }
-            BEGIN => self.shard.begin_at(number_from_bytes(bytes)?),
+            BEGIN => self.shard.begin_at(from_bytes("a key", bytes)?),
             REFUSAL if from == LEARNER => return Err(learner_refused(bytes)),
             tag::BATCH_WANTED => self.n_wanted += 1,
             tag::PRIORITIES => {
                 // Without a batch out there they are of rows that another shard of this number had.
                 if let Some(left) = self.n_unanswered.checked_sub(1) {
-                    let priorities = Priorities::from_bytes(bytes)?;
+                    let priorities: Priorities = from_bytes("priorities", bytes)?;
                     self.shard.update(&priorities.ids, &priorities.td_errors)?;
                     self.n_unanswered = left;
                 }
@@ -120,8 +119,7 @@ impl ShardRank<'_> {
         let keeps_step = !self.is_lock_step || self.n_unanswered == 0;
         if keeps_step && self.shard.limiter.may_insert() {
             for (actor, number) in self.unacknowledged.drain(..) {
-                self.port
-                    .send(actor, tag::TAKEN, &number_to_bytes(number))?;
+                self.port.send(actor, tag::TAKEN, &to_bytes(&number))?;
             }
         }
         self.say_done()
@@ -140,7 +138,7 @@ impl ShardRank<'_> {
             n_sampled: self.shard.limiter.n_sampled,
             n_stale: self.shard.memory.n_stale_updates(),
         };
-        self.port.send(LEARNER, tag::DONE, &totals.to_bytes())?;
+        self.port.send(LEARNER, tag::DONE, &to_bytes(&totals))?;
         Ok(())
     }
 }

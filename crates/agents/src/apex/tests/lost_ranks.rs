@@ -7,11 +7,11 @@ use shardgraph_collectives::messages::{Event, Limits, Router};
 use shardgraph_device::Device;
 use shardgraph_replay::ItemId;
 
-use super::{config, lock_step, options, small, start_of};
+use super::{config, feed, lock_step, options, run_learner, small, start_of, train_on_threads};
 use crate::apex::actor::Actor;
 use crate::apex::config::ApexConfig;
 use crate::apex::message::{Block, Priorities, ShardTotals, tag};
-use crate::apex::ranks::{run_learner, run_other, run_shard, train_on_threads};
+use crate::apex::ranks::run_shard;
 use crate::apex::shard::Shard;
 use crate::dqn::transition_layout;
 use crate::error::Error;
@@ -19,7 +19,8 @@ use crate::run::Start;
 use crate::run_options::RunOptions;
 use crate::tests::environments::cartpole;
 use crate::topology::fault::Fault;
-use crate::topology::{Port, TopologyOutcome, Writer, outcome_of, ports, run_ranks};
+use crate::topology::wire::{from_bytes, to_bytes};
+use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
 /// How the ranks of a run ended, the learner first; `victim` sends `n_messages` and dies.
 fn run_with_a_victim(
@@ -40,9 +41,7 @@ fn run_with_a_victim(
     let others = actors.filter(|_| victim >= first_actor);
     Fault::plant(&mut ports, (victim, n_messages), others);
     let learn = |port| run_learner(port, settings, start, &options, &mut |_| ());
-    run_ranks(ports, learn, &|port| {
-        run_other(port, settings, n_ranks, &options)
-    })
+    run_ranks(ports, learn, &|port| feed(port, settings, &options))
 }
 
 /// Each actor would have some 80 blocks to send, and the others wait for its death after 20 messages.
@@ -69,7 +68,7 @@ fn give_weights(learner: &Port, to: u32) {
         if let Event::Message { from, tag, .. } = learner.recv("a question").unwrap()
             && (from, tag) == (to, tag::WEIGHTS_WANTED)
         {
-            let message = Writer::new().u64(0).f32s(&[]).finish();
+            let message = to_bytes(&(0u64, Vec::<f32>::new()));
             assert!(learner.send(to, tag::WEIGHTS, &message).unwrap());
             return;
         }
@@ -107,18 +106,18 @@ fn the_blocks_of_a_dead_shard_are_forgotten() {
     std::thread::scope(|scope| {
         let acting = scope.spawn(|| {
             let actor = actor;
-            run_other(&actor, (&config, &apex), 4, &options())
+            feed(&actor, (&config, &apex), &options())
         });
         give_weights(&ports[0], 3);
         assert_eq!(next_block(&ports[1]), 1);
         drop(ports.remove(1)); // with the block
         for number in 2..5 {
             assert_eq!(next_block(&ports[1]), number);
-            let taken = Writer::new().u64(number).finish();
+            let taken = to_bytes(&number);
             assert!(ports[1].send(3, tag::TAKEN, &taken).unwrap());
         }
         // A word on a block that was given up is no mistake.
-        let taken = Writer::new().u64(1).finish();
+        let taken = to_bytes(&1u64);
         assert!(ports[1].send(3, tag::TAKEN, &taken).unwrap());
         assert!(ports[0].send(3, tag::STOP, &[]).unwrap());
         acting.join().unwrap().unwrap();
@@ -140,7 +139,10 @@ fn the_priorities_of_another_shard_are_ignored() {
                 Shard::new(&apex, transition_layout(4).unwrap(), 1, 0).unwrap(),
             )
         });
-        let wrong = Priorities::bytes_of(&[ItemId(0), ItemId(900)], &[1.0, 1.0]);
+        let wrong = to_bytes(&Priorities {
+            ids: vec![ItemId(0), ItemId(900)],
+            td_errors: vec![1.0, 1.0],
+        });
         assert!(ports[0].send(1, tag::PRIORITIES, &wrong).unwrap());
         assert!(ports[0].send(1, tag::DONE, &[]).unwrap());
         let actor = ports.pop().unwrap();
@@ -152,7 +154,7 @@ fn the_priorities_of_another_shard_are_ignored() {
                 ..
             } = ports[0].recv("the shard's last word").unwrap()
             {
-                break ShardTotals::from_bytes(&bytes).unwrap();
+                break from_bytes::<ShardTotals>("totals", &bytes).unwrap();
             }
         };
         assert_eq!(totals, ShardTotals::default()); // no stale one among them
@@ -174,7 +176,7 @@ fn a_shard_is_done_only_when_the_learner_says_so() {
                 tag: tag::DONE,
                 bytes,
                 ..
-            }) => return Some(ShardTotals::from_bytes(&bytes).unwrap()),
+            }) => return Some(from_bytes::<ShardTotals>("totals", &bytes).unwrap()),
             Some(_) => {}
             None => return None,
         }
@@ -259,7 +261,7 @@ fn actors_that_end_before_the_run_are_named() {
     };
     let ports = ports(4, options().deadline).unwrap();
     let learn = |port| run_learner(port, settings, &start, &options(), &mut |_| ());
-    let (outcome, _) = run_ranks(ports, learn, &|port| run_other(port, settings, 4, &short));
+    let (outcome, _) = run_ranks(ports, learn, &|port| feed(port, settings, &short));
     let message = outcome.unwrap_err().to_string();
     let is_named = message.starts_with("all actors are lost: actor ");
     assert!(is_named && message.contains("own last step"), "{message}");

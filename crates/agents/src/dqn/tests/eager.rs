@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::{Ctx, Eager, Params, Shape};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{DqnBatch, Initialiser, OptimiserRule, QNetwork};
+use shardgraph_components::{DqnBatch, EnvironmentSpaces, Initialiser, OptimiserRule, QNetwork};
 use shardgraph_device::Device;
 use shardgraph_replay::{LeafRef, Rows};
 
@@ -28,7 +28,7 @@ fn networks(config: &DqnConfig, seed: u64) -> (Params, QNetwork, QNetwork) {
     };
     let mut params = Params::new();
     let build = |params: &mut Params, scope| {
-        let spaces = (&observation, &action);
+        let spaces = EnvironmentSpaces::new(&observation, &action);
         QNetwork::build(params, scope, spaces, &config.network, initialiser).unwrap()
     };
     let online = build(&mut params, "online");
@@ -66,9 +66,7 @@ fn eagerly(
         }),
     };
     let loss = config.loss();
-    let output = loss
-        .of_networks(&mut ctx, (online, target), &inputs)
-        .unwrap();
+    let output = loss.of_networks(&mut ctx, online, target, &inputs).unwrap();
     Computed {
         loss: ctx.values(output.loss).unwrap()[0],
         td_errors: ctx.values(output.td_errors).unwrap(),

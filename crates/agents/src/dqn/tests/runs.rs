@@ -8,6 +8,8 @@ use shardgraph_job::Checkpoint;
 use super::small;
 use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::{DqnTrainer, ExplorationConfig, PrioritizedConfig};
+use crate::off_policy::OffPolicyAgent;
+use crate::rank_trainer::{Place, RankTrainer};
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 
@@ -35,16 +37,13 @@ fn run_config(is_rainbow: bool, n_environments: usize, seed: u64) -> AgentConfig
     }
 }
 
-fn advance_to(trainer: &mut DqnTrainer, step: u64) {
-    while trainer.n_steps() < step {
-        trainer
-            .advance(&mut Comm::solo(), Timeout::default())
-            .unwrap();
-    }
+fn begin(config: &AgentConfig) -> DqnTrainer {
+    DqnTrainer::begin(config, &RunOptions::default()).unwrap()
 }
 
 fn bytes(trainer: &DqnTrainer) -> Vec<u8> {
-    trainer.to_checkpoint().unwrap().to_bytes()
+    let learner = trainer.agent.learner();
+    trainer.run.to_checkpoint(learner).unwrap().to_bytes()
 }
 
 proptest! {
@@ -58,14 +57,14 @@ proptest! {
         stop in 0u64..400,
     ) {
         let config = run_config(is_rainbow, n_environments, seed);
-        let mut whole = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
-        advance_to(&mut whole, stop);
+        let mut whole = begin(&config);
+        whole.advance_to(stop).unwrap();
         let stopped = Checkpoint::from_bytes(&bytes(&whole)).unwrap();
-        advance_to(&mut whole, 400);
-        let mut resumed = DqnTrainer::of_checkpoint(&stopped, &RunOptions::default()).unwrap();
-        advance_to(&mut resumed, 400);
+        whole.advance_to(400).unwrap();
+        let mut resumed = DqnTrainer::of_checkpoint(&stopped, &RunOptions::default(), Place::ALONE).unwrap();
+        resumed.advance_to(400).unwrap();
         prop_assert!(bytes(&resumed) == bytes(&whole));
-        prop_assert!(whole.n_updates() > 50);
+        prop_assert!(whole.run.n_updates > 50);
     }
 }
 
@@ -76,25 +75,26 @@ fn updates_and_copies_come_at_their_steps() {
         panic!("another algorithm")
     };
     dqn.replay.capacity = 1000;
-    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
+    let mut trainer = begin(&config);
     let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());
-    while trainer.n_steps() < 60 {
-        let report = trainer
+    while trainer.run.n_steps < 60 {
+        let n_updates = trainer.run.n_updates;
+        trainer
             .advance(&mut Comm::solo(), Timeout::default())
             .unwrap();
-        updated_at.extend(report.update.map(|_| report.step));
+        updated_at.extend((trainer.run.n_updates > n_updates).then_some(trainer.run.n_steps));
         let weights = trainer.agent.params().flat();
         let (online, target) = weights.split_at(weights.len() / 2);
-        equal_at.extend((online == target).then_some(trainer.n_steps()));
+        equal_at.extend((online == target).then_some(trainer.run.n_steps));
     }
     assert_eq!(updated_at, [42, 48, 54, 60]);
     let expected: Vec<u64> = (1..42).chain(50..54).collect(); // until the first update, and from the copy to the next
     assert_eq!(equal_at, expected);
     // Four environments take four steps at a time; updates are as many.
     let config = run_config(false, 4, 1);
-    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
-    advance_to(&mut trainer, 400);
-    assert_eq!(trainer.n_updates(), 400 / 6 - 36 / 6);
+    let mut trainer = begin(&config);
+    trainer.advance_to(400).unwrap();
+    assert_eq!(trainer.run.n_updates, 400 / 6 - 36 / 6);
     let exploration = ExplorationConfig::default().schedule(400);
     assert_eq!(
         [0, 100, 200, 400].map(|step| exploration.at(step)),
@@ -110,15 +110,15 @@ fn what_is_due_within_a_step_comes_in_its_order() {
         panic!("another algorithm")
     };
     (dqn.train_every, dqn.target_sync_steps) = (4, 3);
-    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
+    let mut trainer = begin(&config);
     let is_equal = |trainer: &DqnTrainer| {
         let weights = trainer.agent.params().flat();
         let (online, target) = weights.split_at(weights.len() / 2);
         online == target
     };
-    advance_to(&mut trainer, 48);
+    trainer.advance_to(48).unwrap();
     assert!(is_equal(&trainer)); // both at step 48
-    advance_to(&mut trainer, 52);
+    trainer.advance_to(52).unwrap();
     assert!(!is_equal(&trainer));
 }
 
@@ -131,19 +131,22 @@ fn a_large_step_learns_from_learning_starts_on() {
             panic!("another algorithm")
         };
         (dqn.learning_starts, dqn.n_step) = (learning_starts, 1);
-        let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
-        advance_to(&mut trainer, 64);
+        let mut trainer = begin(&config);
+        trainer.advance_to(64).unwrap();
         trainer
     };
     let trainer = at_step_64(40);
     let mut expected = at_step_64(1000);
-    assert_eq!((trainer.n_updates(), expected.n_updates()), (4, 0));
+    assert_eq!((trainer.run.n_updates, expected.run.n_updates), (4, 0));
     for step in [42, 48, 50, 54, 60] {
         match step {
             50 => expected.agent.sync_target(),
-            _ => expected
-                .update(step, &mut Comm::solo(), Timeout::default())
-                .unwrap(),
+            _ => {
+                let (comm, timeout) = (&mut Comm::solo(), Timeout::default());
+                let run = &mut expected.run;
+                expected.agent.learn(run, step, comm, timeout).unwrap();
+                run.n_updates += 1;
+            }
         }
     }
     assert_eq!(
@@ -166,11 +169,11 @@ fn td_errors_become_priorities() {
     dqn.learning_starts = 42;
     dqn.batch_size = 42;
     dqn.n_step = 1;
-    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
-    advance_to(&mut trainer, 41);
+    let mut trainer = begin(&config);
+    trainer.advance_to(41).unwrap();
     assert_eq!(trainer.run.replay.priorities(), [1.0; 41]);
-    advance_to(&mut trainer, 42);
-    assert_eq!(trainer.n_updates(), 1);
+    trainer.advance_to(42).unwrap();
+    assert_eq!(trainer.run.n_updates, 1);
     let mut expected: Vec<f32> = trainer.agent.td_errors().to_vec();
     let power = |error: &mut f32| *error = (error.abs() + 1e-6).powf(0.6);
     expected.iter_mut().for_each(power);
@@ -186,7 +189,7 @@ fn td_errors_become_priorities() {
 #[test]
 fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
     let config = run_config(false, 1, 3);
-    let mut trainer = DqnTrainer::new(&config, &RunOptions::default()).unwrap();
+    let mut trainer = begin(&config);
     let mut n_episodes = 0;
     while n_episodes == 0 {
         let report = trainer

@@ -8,7 +8,8 @@ use crate::impala::config::ImpalaConfig;
 use crate::impala::tag;
 use crate::impala::trajectory::Unroll;
 use crate::topology::common_tag::BEGIN;
-use crate::topology::{Port, ToLearner, number_from_bytes, read_weights};
+use crate::topology::wire::{from_bytes, to_bytes};
+use crate::topology::{Port, ToLearner, VersionedWeights};
 
 /// Acts until the learner has enough, or for `budget` steps.
 pub(in crate::impala) fn run_actor(
@@ -37,7 +38,7 @@ pub(in crate::impala) fn run_actor(
             return rank.learner.send(tag::DONE, &[]);
         }
         rank.actor.collect(&mut unroll)?;
-        rank.learner.send(tag::UNROLL, &unroll.to_bytes())?;
+        rank.learner.send(tag::UNROLL, &to_bytes(&unroll))?;
         rank.n_unacknowledged += 1;
     }
 }
@@ -74,7 +75,7 @@ impl ActorRank<'_> {
                 bytes,
                 ..
             } => {
-                let (version, weights) = read_weights(&bytes)?;
+                let (version, weights): VersionedWeights = from_bytes("weights", &bytes)?;
                 self.has_weights = true;
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
@@ -85,7 +86,7 @@ impl ActorRank<'_> {
             }
             Event::Message {
                 tag: BEGIN, bytes, ..
-            } => self.actor.begin_at(number_from_bytes(&bytes)?),
+            } => self.actor.begin_at(from_bytes("a key", &bytes)?),
             Event::Message { from, tag, .. } => {
                 return Err(Error::out_of_place("actor", from, tag));
             }

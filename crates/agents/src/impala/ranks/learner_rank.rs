@@ -1,84 +1,20 @@
 //! The rank that learns: a queue of unrolls, an update whenever it holds a batch, and new weights with each acknowledgement.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shardgraph_collectives::messages::Event;
 use shardgraph_job::Checkpoint;
 
-use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::impala::checkpoint::checkpoint_of;
 use crate::impala::config::ImpalaConfig;
 use crate::impala::learner::Learner;
 use crate::impala::tag;
 use crate::impala::trajectory::Unroll;
-use crate::run::{Start, TrainProgress};
-use crate::run_options::RunOptions;
+use crate::run::TrainProgress;
 use crate::topology::common_tag::BEGIN;
-use crate::topology::{
-    Actors, Books, LearnerState, Port, PresentWeights, TopologyOutcome, number_to_bytes, see_off,
-};
-
-/// Learns until the actors have made the steps of the settings.
-pub(in crate::impala) fn run_learner(
-    port: Port,
-    (config, impala): (&AgentConfig, &ImpalaConfig),
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    let outcome = learn(&port, (config, impala), (start, options), progress);
-    outcome.inspect_err(|error| port.leave_with(error))
-}
-
-fn learn(
-    port: &Port,
-    (config, impala): (&AgentConfig, &ImpalaConfig),
-    (start, options): (&Start, &RunOptions),
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    let (learner, books) = begin((config, impala), start, options)?;
-    let mut rank = LearnerRank {
-        port,
-        learner,
-        books,
-        batch_unrolls: impala.batch_unrolls(config.environment.n_environments),
-        log_updates: impala.log_updates,
-        queue: VecDeque::new(),
-        actors: Actors::new(1),
-        weights: PresentWeights::default(),
-        sent: BTreeMap::new(),
-    };
-    // None where a finished run is resumed.
-    while !rank.books.is_full() {
-        let event = port.recv("trajectories of actors")?;
-        rank.take(event, progress)?;
-    }
-    let actors = rank.actors.at_work();
-    let mut outcome = rank.finish()?;
-    for (actor, why) in see_off(port, actors, (tag::STOP, tag::DONE)) {
-        outcome.lost.push(format!("actor {actor}: {why}"));
-    }
-    Ok(outcome)
-}
-
-/// The learner and its books, at the start of a run or where its newest checkpoint was made.
-fn begin(
-    (config, impala): (&AgentConfig, &ImpalaConfig),
-    start: &Start,
-    options: &RunOptions,
-) -> Result<(Learner, Books), Error> {
-    let mut learner = Learner::new(
-        impala,
-        &options.environments_of(config)?,
-        config.seed,
-        &options.device,
-    )?;
-    let books = Books::of_learner(start, options, |n_updates, state| {
-        learner.restore_all(LearnerState::of_tensors(n_updates, state)?)
-    })?;
-    Ok((learner, books))
-}
+use crate::topology::wire::{from_bytes, to_bytes};
+use crate::topology::{Actors, Books, Port, PresentWeights, TopologyOutcome, TopologyRun};
 
 /// An unroll in the queue.
 struct Queued {
@@ -88,7 +24,8 @@ struct Queued {
     waits: bool,
 }
 
-struct LearnerRank<'a> {
+/// Learns until the actors have made the steps of the settings.
+pub(super) struct LearnerRank<'a> {
     port: &'a Port,
     learner: Learner,
     books: Books,
@@ -101,7 +38,44 @@ struct LearnerRank<'a> {
     sent: BTreeMap<u32, u64>,
 }
 
-impl LearnerRank<'_> {
+impl<'a> LearnerRank<'a> {
+    /// At the start of a run, or where its newest checkpoint was made.
+    pub(super) fn new(
+        run: TopologyRun<'a, ImpalaConfig>,
+        port: &'a Port,
+    ) -> Result<LearnerRank<'a>, Error> {
+        let (impala, options, config) = (run.settings, run.options, run.config);
+        let environments = options.environments_of(config)?;
+        let mut learner = Learner::new(impala, &environments, config.seed, &options.device)?;
+        let restore = |state| learner.restore_all(state);
+        let books = Books::of_learner(run.start, options, restore)?;
+        Ok(LearnerRank {
+            port,
+            learner,
+            books,
+            batch_unrolls: impala.batch_unrolls(config.environment.n_environments),
+            log_updates: impala.log_updates,
+            queue: VecDeque::new(),
+            actors: Actors::new(1),
+            weights: PresentWeights::default(),
+            sent: BTreeMap::new(),
+        })
+    }
+
+    /// To the end; with the actors that are there still.
+    pub(super) fn run(
+        mut self,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(TopologyOutcome, BTreeSet<u32>), Error> {
+        // None where a finished run is resumed.
+        while !self.books.is_full() {
+            let event = self.port.recv("trajectories of actors")?;
+            self.take(event, progress)?;
+        }
+        let actors = self.actors.at_work();
+        Ok((self.finish()?, actors))
+    }
+
     fn take(
         &mut self,
         event: Event,
@@ -111,7 +85,7 @@ impl LearnerRank<'_> {
             Event::Joined { rank, .. } => {
                 self.actors.join(rank);
                 self.sent.remove(&rank);
-                let key = number_to_bytes(self.books.arrival(rank));
+                let key = to_bytes(&self.books.arrival(rank));
                 self.port.send(rank, BEGIN, &key)?;
                 Ok(())
             }
@@ -130,7 +104,7 @@ impl LearnerRank<'_> {
                 from,
                 tag: tag::UNROLL,
                 bytes,
-            } => self.queue_up(from, Unroll::from_bytes(&bytes)?, progress),
+            } => self.queue_up(from, from_bytes::<Unroll>("an unroll", &bytes)?, progress),
             Event::Message {
                 from,
                 tag: tag::HELLO,

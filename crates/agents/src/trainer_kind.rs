@@ -1,0 +1,40 @@
+//! Which trainer the settings ask for.
+
+use shardgraph_job::Checkpoint;
+
+use crate::config::{AgentConfig, Algorithm};
+use crate::dqn::DqnTrainer;
+use crate::error::Error;
+use crate::ppo::PpoTrainer;
+use crate::rank_trainer::{Place, RankTrainer};
+use crate::run_options::RunOptions;
+use crate::sac::SacTrainer;
+
+/// The trainer of an algorithm, as functions.
+pub(crate) struct TrainerKind {
+    pub(crate) check_ranks: fn(&AgentConfig, u32) -> Result<(), Error>,
+    pub(crate) new: fn(&AgentConfig, &RunOptions, Place) -> Result<Box<dyn RankTrainer>, Error>,
+    pub(crate) of_checkpoint:
+        fn(&Checkpoint, &RunOptions, Place) -> Result<Box<dyn RankTrainer>, Error>,
+}
+
+impl TrainerKind {
+    /// By the algorithm of these settings; DQN for one of another kind, which it refuses by name.
+    pub(crate) fn of(config: &AgentConfig) -> TrainerKind {
+        match config.algorithm {
+            Algorithm::Ppo(_) => TrainerKind::by::<PpoTrainer>(),
+            Algorithm::Sac(_) => TrainerKind::by::<SacTrainer>(),
+            _ => TrainerKind::by::<DqnTrainer>(),
+        }
+    }
+
+    fn by<T: RankTrainer + 'static>() -> TrainerKind {
+        TrainerKind {
+            check_ranks: T::check_ranks,
+            new: |config, options, place| Ok(Box::new(T::new(config, options, place)?)),
+            of_checkpoint: |newest, options, place| {
+                Ok(Box::new(T::of_checkpoint(newest, options, place)?))
+            },
+        }
+    }
+}
