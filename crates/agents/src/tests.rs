@@ -3,6 +3,7 @@
 pub(crate) mod environments;
 mod own_environment;
 mod ranks;
+pub(crate) mod topologies;
 
 use std::fs;
 use std::path::Path;
@@ -352,6 +353,7 @@ fn algorithms_that_cannot_be_right_are_named() {
 /// What is counted before a network is made is what it has.
 #[test]
 fn weights_are_counted() {
+    let widths = Widths::of(cartpole().spaces());
     for network in [
         "{ hidden = [] }",
         "{ hidden = [3] }",
@@ -362,15 +364,9 @@ fn weights_are_counted() {
     ] {
         let text = SMALL.replace("{ hidden = [16] }", network);
         let config = AgentConfig::from_toml(&text).unwrap();
-        let counted = n_weights_of_values(
-            &config.algorithm.dqn().unwrap().network,
-            Widths::of(cartpole().spaces()),
-        );
-        assert_eq!(
-            counted as usize,
-            agent(&config).weights().len(),
-            "{network}"
-        );
+        let counted = n_weights_of_values(&config.algorithm.dqn().unwrap().network, widths);
+        let n_weights = agent(&config).weights().len();
+        assert_eq!(counted as usize, n_weights, "{network}");
     }
     for network in [
         "{ hidden = [] }",
@@ -382,10 +378,8 @@ fn weights_are_counted() {
             "environment = {{ name = 'cartpole' }}\nalgorithm = {{ name = 'impala', network = {network} }}"
         );
         let config = AgentConfig::from_toml(&text).unwrap();
-        let counted = n_weights_of_policy(
-            &config.algorithm.impala().unwrap().network,
-            Widths::of(cartpole().spaces()),
-        );
+        let shape = &config.algorithm.impala().unwrap().network;
+        let counted = n_weights_of_policy(shape, widths);
         let agent = PolicyAgent::of_config(&config, &RunOptions::default()).unwrap();
         assert_eq!(counted as usize, agent.weights().len(), "{network}");
     }

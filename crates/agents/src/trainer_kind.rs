@@ -10,12 +10,13 @@ use crate::rank_trainer::{Place, RankTrainer};
 use crate::run_options::RunOptions;
 use crate::sac::SacTrainer;
 
+type Made = Result<Box<dyn RankTrainer>, Error>;
+
 /// The trainer of an algorithm, as functions.
 pub(crate) struct TrainerKind {
     pub(crate) check_ranks: fn(&AgentConfig, u32) -> Result<(), Error>,
-    pub(crate) new: fn(&AgentConfig, &RunOptions, Place) -> Result<Box<dyn RankTrainer>, Error>,
-    pub(crate) of_checkpoint:
-        fn(&Checkpoint, &RunOptions, Place) -> Result<Box<dyn RankTrainer>, Error>,
+    pub(crate) new: fn(&AgentConfig, &RunOptions, Place) -> Made,
+    pub(crate) of_checkpoint: fn(&Checkpoint, &RunOptions, Place) -> Made,
 }
 
 impl TrainerKind {

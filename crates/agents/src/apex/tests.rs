@@ -16,14 +16,14 @@ use super::shard::Shard;
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::dqn::transition_layout;
-use crate::error::Error;
 use crate::evaluation::{Choice, Evaluation};
 use crate::local::{Local, train_locally};
-use crate::run::{Start, TrainProgress};
+use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
-use crate::topology::{Port, Topology, TopologyOutcome, TopologyRun};
+use crate::tests::topologies::train_on_threads;
+use crate::topology::TopologyOutcome;
 
 fn small() -> ApexConfig {
     let mut apex = ApexConfig {
@@ -50,32 +50,6 @@ fn lock_step() -> ApexConfig {
         lock_step: true,
         ..small()
     }
-}
-type Settings<'a> = (&'a AgentConfig, &'a ApexConfig);
-
-fn train_on_threads(
-    (config, settings): Settings<'_>,
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    TopologyRun::new(config, settings, start, options).on_threads(progress)
-}
-
-fn run_learner(
-    port: Port,
-    (config, settings): Settings<'_>,
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    TopologyRun::new(config, settings, start, options).learn(port, progress)
-}
-
-fn feed(port: &Port, (config, settings): Settings<'_>, options: &RunOptions) -> Result<(), Error> {
-    let start = &start_of(config);
-    let run = TopologyRun::new(config, settings, start, options);
-    ApexConfig::feed(run, port)
 }
 
 fn config(apex: &ApexConfig, steps: u64) -> AgentConfig {

@@ -16,19 +16,19 @@ use super::learner::{Learner, Losses};
 use super::lock_step::ImpalaLockStep;
 use super::trajectory::Unroll;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
-use crate::error::Error;
 use crate::experience::tests::put_before_the_limit;
 use crate::local::{Local, train_locally};
 use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::run::{Start, TrainProgress};
+use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
+use crate::tests::topologies::{feed, run_learner, train_on_threads};
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;
 use crate::topology::wire::from_bytes;
-use crate::topology::{Port, Topology, TopologyOutcome, TopologyRun, outcome_of, ports, run_ranks};
+use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};
 use crate::train_topology::train_topology;
 
 fn small(lstm: Option<usize>) -> ImpalaConfig {
@@ -40,32 +40,6 @@ fn small(lstm: Option<usize>) -> ImpalaConfig {
     impala.network.hidden = vec![16];
     impala.network.lstm = lstm;
     impala
-}
-type Settings<'a> = (&'a AgentConfig, &'a ImpalaConfig);
-
-fn train_on_threads(
-    (config, settings): Settings<'_>,
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    TopologyRun::new(config, settings, start, options).on_threads(progress)
-}
-
-fn run_learner(
-    port: Port,
-    (config, settings): Settings<'_>,
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TopologyOutcome, Error> {
-    TopologyRun::new(config, settings, start, options).learn(port, progress)
-}
-
-fn feed(port: &Port, (config, settings): Settings<'_>, options: &RunOptions) -> Result<(), Error> {
-    let start = &start_of(config);
-    let run = TopologyRun::new(config, settings, start, options);
-    ImpalaConfig::feed(run, port)
 }
 
 fn config(impala: &ImpalaConfig, (steps, n_environments): (u64, usize)) -> AgentConfig {

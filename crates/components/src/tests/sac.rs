@@ -36,7 +36,7 @@ fn parts(action: &Space) -> Parts {
     let observation = Space::boxed(&[N_INPUTS], -1.0, 1.0).unwrap();
     let spaces = EnvironmentSpaces {
         observation: &observation,
-        action: action,
+        action,
     };
     let (mut params, first) = (Params::new(), Initialiser::default());
     let policy = SacPolicy::build(&mut params, "policy", spaces, &[5], first).unwrap();

@@ -7,7 +7,7 @@ use shardgraph_collectives::messages::{Event, Limits, Router};
 use shardgraph_device::Device;
 use shardgraph_replay::ItemId;
 
-use super::{config, feed, lock_step, options, run_learner, small, start_of, train_on_threads};
+use super::{config, lock_step, options, small, start_of};
 use crate::apex::actor::Actor;
 use crate::apex::config::ApexConfig;
 use crate::apex::message::{Block, Priorities, ShardTotals, tag};
@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::run::Start;
 use crate::run_options::RunOptions;
 use crate::tests::environments::cartpole;
+use crate::tests::topologies::{feed, run_learner, train_on_threads};
 use crate::topology::fault::Fault;
 use crate::topology::wire::{from_bytes, to_bytes};
 use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};

@@ -47,9 +47,8 @@ fn gradient(
     unroll: &Unroll,
 ) -> Vec<f32> {
     let policy = SoftmaxPolicy::build("policy", environments.spaces().action()).unwrap();
-    let (mut one_hot, mut actions) = (Vec::new(), Vec::new());
-    actions.extend(unroll.actions.iter().map(|&action| action as u32));
-    policy.one_hot_into(&actions, &mut one_hot).unwrap();
+    let mut one_hot = Vec::new();
+    policy.one_hot_into(&unroll.actions, &mut one_hot).unwrap();
     let (device, mut comm) = (Device::host(), Comm::solo());
     let mut ctx = Eager::new(&device, &mut comm, params);
     let said = said(&mut ctx, network, unroll);
