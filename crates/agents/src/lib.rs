@@ -1,9 +1,23 @@
 //! Reinforcement-learning agents from declarative settings: built, trained, kept and evaluated.
 //!
-//! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are an
-//! [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run, but for ranks that overtake each other. The
-//! device, the number of ranks and the run's folder are [`RunOptions`] and decide none, but for the kind of device. [`train`]
-//! runs in a folder with metrics and checkpoints, from which a run that was killed goes on to the same result.
+//! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned
+//! program on a device. Its settings are an [`AgentConfig`], read from TOML or JSON or taken by
+//! name; they decide every bit of a run, but for ranks that overtake each other. The device, the
+//! number of ranks and the run's folder are [`RunOptions`] and decide none, but for the kind of
+//! device. [`train`] runs in a folder with metrics and checkpoints, from which a run that was killed
+//! goes on to the same result.
+//!
+//! ```text
+//! AgentConfig: environment, Algorithm, network, steps; AgentConfig::named
+//!   ── train, train_as_rank (Start, RunOptions) ──> TrainOutcome: a trained dyn Agent
+//!        DQN, SAC: Experience ── memory ── update       PPO, REINFORCE: episodes ── update
+//!   ── train_topology (Apex, IMPALA: a rank each) ──> TopologyOutcome, PolicyLag
+//!        Ape-X: actors ── Experience ──> memories ── batches ──> learners
+//!        IMPALA: actors ── episodes ──> learners;  weights go back to the actors
+//!   folder: metrics, checkpoints, weights ──> Start::Resumed; Evaluation::play
+//! Agent ── DqnAgent, SacAgent, PolicyAgent (PPO, IMPALA): act, update, over components
+//! statistics: interquartile_mean, interquartile_interval over runs
+//! ```
 //!
 //! ```
 //! use shardgraph_agents::{AgentConfig, RunOptions, Start, train};

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Books, Port};
+use super::books::Books;
+use super::port::Port;
 use crate::error::{Error, ErrorKind};
 
 /// The actors that are there, and whether each has said that nothing more comes of it.

@@ -8,12 +8,14 @@ use shardgraph_autodiff::Params;
 use shardgraph_job::{Checkpoint, Folder, tags};
 use shardgraph_storage::hash_numbers;
 
+use super::lag::PolicyLag;
+use super::learner_group::LearnerState;
+use super::outcome::TopologyOutcome;
 use crate::checkpoint::{self, RunState};
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::run::{Log, Start, TrainProgress, WEIGHTS, last_step};
 use crate::run_options::RunOptions;
-use crate::topology::{LearnerState, PolicyLag, TopologyOutcome};
 use crate::weights;
 
 const MEAN_LAG: &str = "train/policy_lag";

@@ -7,7 +7,7 @@ use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::Event;
 use shardgraph_device::Timer;
 
-use super::Port;
+use super::port::Port;
 
 /// A rank that a run has ended without, and why.
 pub(crate) type Absent = (u32, String);

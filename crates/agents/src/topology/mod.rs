@@ -16,14 +16,16 @@ pub(crate) mod wire;
 
 pub(crate) use actors::Actors;
 pub(crate) use books::Books;
-pub(crate) use farewell::see_off;
 pub use lag::PolicyLag;
 pub(crate) use learner_group::{LearnerGroup, LearnerState, Replica};
 pub use outcome::TopologyOutcome;
-#[cfg(test)]
-pub(crate) use port::fault;
 pub(crate) use port::{LEARNER, Port, common_tag, learner_lost, learner_refused};
 pub(crate) use run::{Topology, TopologyRun};
-pub(crate) use threads::{outcome_of, ports, run_ranks};
 pub(crate) use to_learner::ToLearner;
 pub(crate) use weights::{PresentWeights, VersionedWeights};
+
+#[cfg(test)]
+pub(crate) use {
+    port::fault,
+    threads::{outcome_of, ports, run_ranks},
+};

@@ -1,7 +1,7 @@
 //! What a finished run was like.
 
+use super::lag::PolicyLag;
 use crate::config::AgentConfig;
-use crate::topology::PolicyLag;
 
 /// A finished run of Ape-X, IMPALA or REINFORCE. Counts of steps, episodes and updates are of this call: after a resume, not of those before.
 #[derive(Debug, Clone)]

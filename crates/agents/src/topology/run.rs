@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use shardgraph_collectives::messages::Mailbox;
 
-use super::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks, see_off};
+use super::farewell::see_off;
+use super::outcome::TopologyOutcome;
+use super::port::{LEARNER, Port};
+use super::threads::{outcome_of, ports, run_ranks};
 use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::run::{Start, TrainProgress};

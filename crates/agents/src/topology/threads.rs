@@ -5,7 +5,8 @@ use std::thread::Builder;
 use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Limits, Router};
 
-use super::{Port, TopologyOutcome};
+use super::outcome::TopologyOutcome;
+use super::port::Port;
 use crate::error::Error;
 
 /// The ports of all ranks, the learner's first. All have joined before one can be lost.

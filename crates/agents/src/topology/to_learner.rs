@@ -2,8 +2,8 @@
 
 use shardgraph_collectives::messages::Event;
 
-use super::common_tag::REFUSAL;
-use super::{LEARNER, Port, learner_lost, learner_refused};
+use super::port::common_tag::REFUSAL;
+use super::port::{LEARNER, Port, learner_lost, learner_refused};
 use crate::error::Error;
 
 /// Where an actor speaks to the learner, and whether that has said that there are steps enough.
