@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use shardgraph_graph::{Compression, Format};
+use shardgraph_graph::Format;
 use shardgraph_storage::{StagedFile, check_writable, regular_target, write_atomic};
 
 use crate::exit::BadInput;
@@ -50,22 +50,9 @@ pub(crate) fn check_file<'p>(
 
 /// The format of a graph file to write: the one that was asked for, else by its name, which must say one.
 pub(crate) fn graph_format(path: &Path, asked: Option<Format>) -> Result<Format, BadInput> {
-    if let Some(format) = asked.or_else(|| Format::from_path(path)) {
-        return Ok(format);
-    }
-    let inner = match Compression::from_path(path) {
-        Compression::None => path.as_os_str(),
-        _ => path.file_stem().unwrap_or_default(),
-    };
-    match Path::new(inner).extension() {
-        None => Ok(Format::EdgeList),
-        Some(extension) if extension.eq_ignore_ascii_case("txt") => Ok(Format::EdgeList),
-        Some(extension) => Err(BadInput(format!(
-            "{}: `.{}` says no format of graphs: expected .mtx, .txt, .el, .csv, .clq, .graph, .gr or .graphml, with .gz or .zst after it to pack, or --output-format",
-            path.display(),
-            extension.display()
-        ))),
-    }
+    asked
+        .map_or_else(|| Format::of_output(path), Ok)
+        .map_err(|error| BadInput(format!("{error}, or --output-format")))
 }
 
 /// The file that `--model` names: of a run's folder, the result in it.

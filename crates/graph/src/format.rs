@@ -72,6 +72,23 @@ impl Format {
             _ => None,
         }
     }
+
+    /// Format of a file to write: by extension, an edge list for `.txt` and where there is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for an extension that says no format.
+    pub fn of_output(path: &Path) -> Result<Format, Error> {
+        let extension = match (Format::from_path(path), inner_extension(path)) {
+            (Some(format), _) => return Ok(format),
+            (None, Some(extension)) if extension != "txt" => extension,
+            (None, _) => return Ok(Format::EdgeList),
+        };
+        let message = format!(
+            "{}: `.{extension}` says no format of graphs: expected .mtx, .txt, .el, .csv, .clq, .graph, .gr or .graphml, with .gz or .zst after it to pack",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::Argument, message))
+    }
 }
 
 impl fmt::Display for Format {

@@ -71,6 +71,10 @@ pub(crate) fn minimize<'py>(
         }
     };
     let outcome = search.outcome().map_err(|error| error.into_py(py))?;
+    if outcome.best.fitness == WORST {
+        let message = "decode returned NaN for every chromosome: expected values to minimise";
+        return Err(PyValueError::new_err(message));
+    }
     let dict = PyDict::new(py);
     dict.set_item("x", as_floats(&outcome.best.keys).into_pyarray(py))?;
     dict.set_item("fun", value_of(outcome.best.fitness))?;
@@ -109,14 +113,15 @@ fn fitness_of(decode: &Bound<'_, PyAny>, n_keys: usize, all: &[&[f32]]) -> PyRes
         .collect())
 }
 
+/// That of NaN, above infinity's.
+const WORST: Fitness = (u64::MAX, 0);
+
 /// A u64 with the order of the floats; NaN is the worst.
 fn fitness(value: f64) -> Fitness {
-    let value = if value.is_nan() {
-        f64::INFINITY
-    } else {
-        value + 0.0
-    };
-    let bits = value.to_bits();
+    if value.is_nan() {
+        return WORST;
+    }
+    let bits = (value + 0.0).to_bits();
     let ordered = if bits >> 63 == 0 {
         bits | 1 << 63
     } else {

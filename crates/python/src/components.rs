@@ -127,6 +127,12 @@ impl NativeNetwork {
         Ok(gradient.into_pyarray(py))
     }
 
+    /// Numbers in an observation.
+    #[getter]
+    fn n_inputs(&self) -> usize {
+        self.layers.n_inputs()
+    }
+
     /// Names and shapes of the parameters, in the order of `values`.
     fn parameters(&self) -> Vec<(String, usize, usize)> {
         let params = self.locked();

@@ -67,7 +67,7 @@ def test_networks_take_gymnasiums_spaces_and_refuse_others():
     for call, error, words in [
         (lambda: QNetwork(3, spaces.Box(-1, 1, (2,))), ValueError, "discrete|Discrete"),
         (lambda: QNetwork(3, 2, hidden=(0,)), ValueError, "at least 1"),
-        (lambda: network(np.zeros((2, 4))), ValueError, "rows of 3"),
+        (lambda: network(np.zeros((6, 4))), ValueError, r"\(6, 4\): expected \[n, \.\.\.\] with 3"),
         (lambda: network.gradient(np.zeros((2, 3)), np.zeros((2, 3))), (ValueError, RuntimeError), "4|6"),
         (lambda: network.load({"head/w": [[1.0]]}), ValueError, "q-network/head/w"),
         (lambda: network.load({"q-network/head/b": [1.0]}), ValueError, r"expected \(1, 2\)"),

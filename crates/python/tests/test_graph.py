@@ -110,6 +110,8 @@ def test_files_are_written_and_read_again(tmp_path):
     for name in ("g.mtx", "g.mtx.gz", "g.col", "g.graph"):
         assert write(graph, tmp_path / name) == ""
         assert read(tmp_path / name) == graph
+    with pytest.raises(ValueError, match="`.xyz` says no format"):
+        write(graph, tmp_path / "graph.xyz")
     (tmp_path / "bad.mtx").write_text("%%MatrixMarket matrix coordinate pattern symmetric\n3 3 1\n9 1\n")
     with pytest.raises(ReadError) as caught:
         read(tmp_path / "bad.mtx")

@@ -45,10 +45,10 @@ pub fn write_graph(
     labels: Option<&Labels>,
     options: WriteOptions,
 ) -> Result<WriteReport, Error> {
-    let format = options
-        .format
-        .or_else(|| Format::from_path(path))
-        .unwrap_or(Format::EdgeList);
+    let format = match options.format {
+        Some(format) => format,
+        None => Format::of_output(path)?,
+    };
     let compression = options
         .compression
         .unwrap_or_else(|| Compression::from_path(path));

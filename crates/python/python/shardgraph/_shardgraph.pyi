@@ -240,6 +240,9 @@ class NativeNetwork:
     """A network of agents with its parameters."""
 
     def __new__(cls, kind: str, spaces: tuple[str, str], shape: str, seed: int) -> NativeNetwork: ...
+    @property
+    def n_inputs(self) -> int:
+        """Numbers in an observation."""
     def apply(self, rows: NDArray[np.float32]) -> list[tuple[NDArray[np.float32], int]]:
         """The outputs for rows of floats: values and their number of columns."""
     def gradient(self, rows: NDArray[np.float32], factors: list[NDArray[np.float32]]) -> NDArray[np.float32]:

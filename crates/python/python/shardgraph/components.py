@@ -44,11 +44,18 @@ class _Network:
         self._native = _shardgraph.NativeNetwork(self._kind, spaces, json.dumps(shape), seed)
 
     def _outputs(self, observations: ArrayLike) -> list[NDArray[np.float32]]:
-        return [values.reshape(-1, n_columns) for values, n_columns in self._native.apply(_flat(observations))]
+        return [values.reshape(-1, n_columns) for values, n_columns in self._native.apply(self._rows(observations))]
 
     def _gradient(self, observations: ArrayLike, *upstream: ArrayLike) -> dict[str, NDArray[np.float32]]:
-        rows = _flat(observations)
+        rows = self._rows(observations)
         return self._by_name(self._native.gradient(rows, [_flat(factors) for factors in upstream]))
+
+    def _rows(self, observations: ArrayLike) -> NDArray[np.float32]:
+        array = np.ascontiguousarray(observations, dtype=np.float32)
+        width = self._native.n_inputs
+        if array.size != len(array) * width:
+            raise ValueError(f"observations have shape {array.shape}: expected [n, ...] with {width} numbers in a row")
+        return array.ravel()
 
     def _by_name(self, values: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
         described = self._native.parameters()

@@ -91,6 +91,8 @@ class Line(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "embedding_")
         if not 0 <= node < len(self.embedding_):
             raise ValueError(f"node {node} does not exist: the graph has {len(self.embedding_)} nodes")
+        if k < 1:
+            raise ValueError(f"k is {k}: expected at least 1")
         scores = self._cosines(self.embedding_, self.embedding_[node])
         scores[node] = -np.inf
         nearest = np.argsort(-scores, kind="stable")[: min(k, len(scores) - 1)]

@@ -41,6 +41,12 @@ class Triples:
     n_nodes: int | None = None
     n_relations: int | None = None
 
+    def __post_init__(self) -> None:
+        lengths = [len(column) for column in self._columns()]
+        if len(set(lengths)) != 1:
+            heads, relations, tails = lengths
+            raise ValueError(f"{heads} heads, {relations} relations and {tails} tails: expected columns of one length")
+
     @classmethod
     def from_pyg(cls, edge_index: Any, edge_type: ArrayLike, *, n_nodes: int | None = None) -> Triples:
         """The triples of an ``edge_index`` of shape [2, E] and an ``edge_type`` of shape [E]."""
