@@ -31,7 +31,7 @@ pub mod independent_set;
 mod searches;
 mod solution;
 #[cfg(test)]
-mod test_graphs;
+mod tests;
 pub mod vertex_cover;
 mod weighted;
 

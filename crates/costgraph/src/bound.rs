@@ -136,7 +136,7 @@ fn shared_memory(problem: &Problem<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::lower_bounds;
-    use crate::testing::{devices, for_problems, graph, keys, options};
+    use crate::tests::random_problems::{devices, for_problems, graph, keys, options};
     use crate::{
         Decoder, DecoderKind, DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem,
         TensorSpec, optimum,

@@ -318,7 +318,7 @@ fn argument(message: String) -> Error {
 mod tests {
     use super::ColocationGroup;
     use crate::baseline::{self, ClusterSearch, Hierarchy, OpOrder};
-    use crate::testing::{devices, for_problems, graph, keys, options};
+    use crate::tests::random_problems::{devices, for_problems, graph, keys, options};
     use crate::{Contraction, Decoder, DecoderKind, Graph, Pipeline, Problem, Schedule};
     use shardgraph_random::KeyedRng;
 

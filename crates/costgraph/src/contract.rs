@@ -444,7 +444,7 @@ fn by_producer(graph: &Graph, tensors: &[(u32, u32)]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::Contraction;
-    use crate::testing::{for_problems, keys};
+    use crate::tests::random_problems::{for_problems, keys};
     use crate::{
         Decoder, DecoderKind, Device, DeviceSet, GraphBuilder, OpSpec, Problem, TensorSpec, replay,
     };

@@ -45,7 +45,7 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{for_problems, keys};
+    use crate::tests::random_problems::{for_problems, keys};
     use crate::{Decoder, DecoderKind};
 
     #[test]

@@ -35,15 +35,13 @@ pub mod generate;
 mod graph;
 mod links;
 mod model;
-#[cfg(test)]
-mod model_tests;
 mod modules;
 mod pipeline;
 mod replay;
 mod schedule;
 pub mod statistics;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod timeline;
 pub mod topology;
 mod usage;

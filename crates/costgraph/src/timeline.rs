@@ -167,7 +167,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{chrome_trace, gantt_svg};
-    use crate::testing::{for_problems, keys};
+    use crate::tests::random_problems::{for_problems, keys};
     use crate::{Decoder, DecoderKind};
 
     #[test]

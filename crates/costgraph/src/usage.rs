@@ -176,7 +176,7 @@ fn waits_for(problem: &Problem<'_>, schedule: &Schedule, at: usize, before: usiz
 #[cfg(test)]
 mod tests {
     use super::Usage;
-    use crate::testing::{for_problems, keys};
+    use crate::tests::random_problems::{for_problems, keys};
     use crate::{Decoder, DecoderKind};
 
     /// Time adds up on every device, and the critical path has no gap from 0 to the end.

@@ -19,8 +19,6 @@ mod disk_backing;
 mod disk_use;
 mod export;
 mod io_worker;
-#[cfg(test)]
-mod job_tests;
 mod order;
 mod partition_buffer;
 mod pipeline;

@@ -36,17 +36,7 @@ mod solve_problem;
 pub mod train;
 
 #[cfg(test)]
-mod communication_tests;
-#[cfg(test)]
-mod inside_tests;
-#[cfg(test)]
 mod naive;
-#[cfg(test)]
-mod problem_tests;
-#[cfg(test)]
-mod several_tests;
-#[cfg(test)]
-mod starts_tests;
 #[cfg(test)]
 mod tests;
 

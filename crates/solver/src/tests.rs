@@ -13,6 +13,12 @@ use crate::{
     solve,
 };
 
+pub(crate) mod communication;
+mod problem;
+mod reductions_in_episode;
+mod several;
+mod starts;
+
 fn policy(seed: u64, n_layers: usize, scale: AdjacencyScale) -> TrainedPolicy {
     TrainedPolicy::random(PolicyConfig::new(8, n_layers, scale), seed, 0.4).unwrap()
 }

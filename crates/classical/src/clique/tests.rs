@@ -11,7 +11,7 @@ use crate::clique::exact::{BranchAndBound, WorkLimit};
 use crate::clique::local_search::LocalSearch;
 use crate::clique::{check_clique, naive, solve};
 use crate::solution::{Options, Solution};
-use crate::test_graphs::{
+use crate::tests::{
     complete, cycle, many_complete, odd_graphs, random_graph, real_graph, small_graph, star,
 };
 use shardgraph_random::KeyedRng;

@@ -12,7 +12,7 @@ use crate::cut::search::Search;
 use crate::cut::{bound, cut_weight, naive, solve};
 use crate::searches::indicator;
 use crate::solution::{Options, Solution};
-use crate::test_graphs::{complete, cycle, many_complete, odd_graphs, small_graph, star};
+use crate::tests::{complete, cycle, many_complete, odd_graphs, small_graph, star};
 
 /// Weights of both signs, in quarters.
 fn weighted(graph: &Graph, seed: u64) -> Graph {
@@ -137,7 +137,7 @@ fn weights_of_any_size_are_counted() {
 
 #[test]
 fn starts_are_no_worse_and_threads_and_seeds_repeat() {
-    let graph = crate::test_graphs::random_graph(60, 0.3, 5);
+    let graph = crate::tests::random_graph(60, 0.3, 5);
     let few = |seed, threads, starts| Options {
         seed,
         threads,

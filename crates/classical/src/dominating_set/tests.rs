@@ -14,7 +14,7 @@ use crate::dominating_set::reduction::{Decisions, Reduction};
 use crate::dominating_set::rows::{Rows, SetCover};
 use crate::dominating_set::{check_dominating_set, naive, neighborhoods, solve};
 use crate::solution::{Options, Solution};
-use crate::test_graphs::{
+use crate::tests::{
     complete, cycle, many_complete, odd_graphs, random_graph, small_graph, star,
 };
 

@@ -326,7 +326,7 @@ fn roots(problem: &Problem<'_>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::{Greedy, greedy_memory, greedy_memory_best_of_watched, greedy_memory_watched};
-    use crate::testing::for_problems;
+    use crate::tests::random_problems::for_problems;
     use shardgraph_random::KeyedRng;
 
     #[test]

@@ -210,7 +210,7 @@ impl<'p, 'g> State<'p, 'g> {
 mod tests {
     use super::{free_sources, heft, one_device};
     use crate::baseline::OpOrder;
-    use crate::testing::for_problems;
+    use crate::tests::random_problems::for_problems;
     use crate::{
         DeviceSet, GraphBuilder, Link, ModelOptions, Objective, OpSpec, Problem, TensorSpec,
     };

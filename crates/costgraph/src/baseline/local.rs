@@ -279,7 +279,7 @@ impl<'p, 'g> Search<'p, 'g> {
 #[cfg(test)]
 mod tests {
     use super::{Change, Search, local_search_watched};
-    use crate::testing::for_problems;
+    use crate::tests::random_problems::for_problems;
     use crate::{DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem, TensorSpec};
     use shardgraph_random::KeyedRng;
 

@@ -261,7 +261,7 @@ impl Moves {
 #[cfg(test)]
 mod tests {
     use super::Halving;
-    use crate::testing::for_problems;
+    use crate::tests::random_problems::for_problems;
     use shardgraph_random::KeyedRng;
 
     /// Bytes of the tensors with members on both sides.

@@ -4,7 +4,7 @@ use super::{
     OpOrder, greedy_memory, greedy_memory_best_of, local_search, local_search_watched, ordered,
     partition, random_search, random_search_watched, upward_rank, upward_rank_keys,
 };
-use crate::testing::for_problems;
+use crate::tests::random_problems::for_problems;
 use crate::{
     DecoderKind, DeviceSet, Graph, GraphBuilder, ModelOptions, Objective, OpSpec, Problem,
     Schedule, TensorSpec, lower_bounds,

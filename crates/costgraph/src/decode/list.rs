@@ -515,7 +515,7 @@ mod tests {
     use super::ListScheduler;
     use crate::accounts::Accounts;
     use crate::decode::ranks::Ranking;
-    use crate::testing::{for_problems, keys};
+    use crate::tests::random_problems::{for_problems, keys};
 
     /// The sets that meetings keep up to date, against a walk over everything that is ready.
     #[test]

@@ -1,7 +1,7 @@
 //! Every decoder against the naive one, and every schedule against the replay.
 
 use super::naive;
-use crate::testing::{for_problems, graph, keys};
+use crate::tests::random_problems::{for_problems, graph, keys};
 use crate::{
     Decoder, DecoderKind, DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Outcome,
     Problem, replay,
@@ -138,8 +138,8 @@ fn list_schedules_within_limits_are_what_the_replay_says() {
     let (mut n_bound, mut n_fitting) = (0, 0);
     for seed in 0..600 {
         let graph = graph(seed, 2 + seed as usize % 30);
-        let (objective, options) = crate::testing::options(seed);
-        let machine = crate::testing::devices(seed, 1 + seed as usize % 4);
+        let (objective, options) = crate::tests::random_problems::options(seed);
+        let machine = crate::tests::random_problems::devices(seed, 1 + seed as usize % 4);
         let free = Problem::new(&graph, &machine, objective, options).unwrap();
         let unlimited = with_limit(&free, None);
         let free = Problem::new(&graph, &unlimited, objective, options).unwrap();

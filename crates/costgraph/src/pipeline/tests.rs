@@ -1,7 +1,7 @@
 //! Pipelines of random placements against micro-batches that are laid out one by one.
 
 use super::{Pipeline, period_bound};
-use crate::testing::for_problems;
+use crate::tests::random_problems::for_problems;
 use crate::{DeviceSet, GraphBuilder, Link, ModelOptions, Objective, OpSpec, Problem, TensorSpec};
 use shardgraph_random::KeyedRng;
 use std::cell::Cell;

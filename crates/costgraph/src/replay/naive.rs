@@ -1,7 +1,7 @@
 //! The replay's times and peaks by the definitions of A.4, every step against every other: what `replay` is tested against.
 
 use super::*;
-use crate::testing::{for_problems, keys};
+use crate::tests::random_problems::{for_problems, keys};
 use crate::{Decoder, DecoderKind, DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec};
 
 /// Start and end of each step: a step starts when the last of all those has ended that it must wait for.

@@ -11,6 +11,8 @@ use crate::schedule::Job;
 use crate::{NodeLabels, Order};
 use shardgraph_random::KeyedRng;
 
+mod jobs;
+
 /// Two groups of nodes with many edges inside and few between.
 pub(super) fn two_communities(n_nodes: u32, n_parts: u32) -> Store {
     let mut stream = KeyedRng::new(5, "communities", 0);

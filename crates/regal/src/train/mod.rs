@@ -9,8 +9,6 @@ mod settings;
 mod trainer;
 
 #[cfg(test)]
-mod device_tests;
-#[cfg(test)]
 mod tests;
 
 pub use config::TrainConfig;

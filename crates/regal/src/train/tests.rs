@@ -14,6 +14,8 @@ use shardgraph_error::Class;
 use super::*;
 use crate::policy::{EncoderShape, Policy, Preset};
 
+mod devices;
+
 pub(super) fn graphs(n: u64) -> Vec<Graph> {
     let recipe = Synthetic {
         min_nodes: 6,

@@ -13,8 +13,6 @@ mod present;
 mod ranking;
 
 #[cfg(test)]
-mod ranking_tests;
-#[cfg(test)]
 mod tests;
 
 use shardgraph_layers::{Path, ScoreTable};

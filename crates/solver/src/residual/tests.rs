@@ -11,6 +11,8 @@ use crate::naive::state_after;
 
 use super::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 
+mod ranking;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     Lists,

@@ -22,13 +22,7 @@ mod trainer;
 mod validation;
 
 #[cfg(test)]
-mod parallel_tests;
-#[cfg(test)]
-mod sharing_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod validation_tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
 pub use initial::InitialRule;

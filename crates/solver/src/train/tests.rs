@@ -13,6 +13,9 @@ use super::{
 use shardgraph_error::Class;
 
 mod folders;
+mod parallel;
+mod sharing;
+mod validation;
 
 pub(super) fn small(steps: u64) -> TrainConfig {
     TrainConfig {

@@ -8,7 +8,7 @@ use shardgraph_graph::Graph;
 use shardgraph_layers::ScoreTable;
 use shardgraph_shard::Partition;
 
-use super::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
+use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::problem::{
     Episode, MAXIMUM_CLIQUE, MAXIMUM_INDEPENDENT_SET, Problem, ProblemState, ResidualGraph,
 };

@@ -1,7 +1,7 @@
 //! The policy that a run gives is the best of those that were tried on held-back graphs.
 
-use super::tests::{bits, in_folder, run, small};
-use super::{Evaluation, InitialRule, RunOptions, StepReport, TrainConfig, train};
+use super::{bits, in_folder, run, small};
+use crate::train::{Evaluation, InitialRule, RunOptions, StepReport, TrainConfig, train};
 use crate::problem::{PROBLEMS, Sense};
 
 fn tried(steps: u64) -> TrainConfig {

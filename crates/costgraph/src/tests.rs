@@ -5,6 +5,8 @@ use crate::{
     OpSpec, Outcome, Problem, Schedule, Step, TensorSpec, lower_bounds, replay, whole,
 };
 
+pub(crate) mod random_problems;
+
 fn problem<'g>(graph: &'g Graph, devices: &DeviceSet, options: ModelOptions) -> Problem<'g> {
     Problem::new(graph, devices, Objective::Runtime, options).unwrap()
 }

@@ -2,8 +2,8 @@
 
 use shardgraph_components::autodiff::device::Device;
 
-use super::tests::{config, graphs, in_folder};
-use super::*;
+use super::{config, graphs, in_folder};
+use crate::train::*;
 
 /// The networks on the emulated device: what the host trains, to rounding, from bus traffic that is no copy of the weights.
 #[test]

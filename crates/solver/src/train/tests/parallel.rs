@@ -7,12 +7,12 @@ use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, GraphBuilder};
 use shardgraph_random::KeyedRng;
 
-use super::batch::{Batch, BatchRules, Plan};
-use super::dataset::Dataset;
-use super::grid::Grid;
-use super::memory::{Drawn, ReplayMemory};
-use super::tests::{bits, file, in_folder, run, scalars, small, why};
-use super::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train_as_rank};
+use crate::train::batch::{Batch, BatchRules, Plan};
+use crate::train::dataset::Dataset;
+use crate::train::grid::Grid;
+use crate::train::memory::{Drawn, ReplayMemory};
+use super::{bits, file, in_folder, run, scalars, small, why};
+use crate::train::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train_as_rank};
 use crate::AdjacencyScale;
 use crate::problem::{Episode, MAXIMUM_CUT, MINIMUM_VERTEX_COVER, PROBLEMS, Problem};
 use shardgraph_layers::Path;
@@ -132,7 +132,7 @@ fn rows_without_work_are_refused() {
     };
     for (states_per_product, n_ranks) in [(None, 3), (Some(18), 3), (Some(9), 4)] {
         let options = on_grid(n_ranks, n_ranks);
-        let error = super::train(&config(states_per_product), &options, &mut |_| ()).unwrap_err();
+        let error = crate::train::train(&config(states_per_product), &options, &mut |_| ()).unwrap_err();
         assert!(
             error.to_string().contains("set `states_per_product`"),
             "{error}"
@@ -145,7 +145,7 @@ fn rows_without_work_are_refused() {
 fn a_grid_that_does_not_fit_is_refused() {
     for (n_ranks, n_rows) in [(1, 2), (6, 4), (6, 0)] {
         let options = on_grid(n_ranks, n_rows);
-        let error = super::train(&small(3), &options, &mut |_| ()).unwrap_err();
+        let error = crate::train::train(&small(3), &options, &mut |_| ()).unwrap_err();
         assert!(error.to_string().contains("batch ranks of"), "{error}");
     }
 }
@@ -476,7 +476,7 @@ fn weights_of_edge_lists_are_trained_on_where_asked_for() {
         run(&config(true), &RunOptions::default()),
     );
     assert_ne!(bits(&plain), bits(&weighted));
-    let best = |outcome: &super::TrainOutcome| {
+    let best = |outcome: &crate::train::TrainOutcome| {
         let objectives = outcome.reports.iter().filter_map(|r| r.objective);
         objectives.fold(0.0, f64::max)
     };

@@ -6,10 +6,10 @@ use shardgraph_collectives::Comm;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::Communication;
 
-use super::tests::{bits, in_folder, run, small};
-use super::trainer::Trainer;
-use super::{PrioritizedConfig, RunOptions, TrainConfig, train};
-use crate::communication_tests::LAYERS;
+use super::{bits, in_folder, run, small};
+use crate::train::trainer::Trainer;
+use crate::train::{PrioritizedConfig, RunOptions, TrainConfig, train};
+use crate::tests::communication::LAYERS;
 use crate::problem::problem_by_name;
 use crate::residual::Ranks;
 use shardgraph_error::Class;
