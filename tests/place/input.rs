@@ -55,7 +55,7 @@ const BAD_FLAGS: &[(&str, &str)] = &[
     ("place costgraph:1 --latency 5min", "10s, 5m or 500ms"),
     ("place costgraph:1 --latency 4611686018427387904ns", "2^62"),
     ("place costgraph:1 --objective speed", "runtime"),
-    ("place costgraph:1 --method best", "expected one of portfolio"),
+    ("place costgraph:1 --method best", "expected portfolio"),
     ("place costgraph:1 --links fast", "--links fast: expected a file, or one of ethernet100, pcie4"),
     ("place costgraph:1 --device-spec abacus", "--device-spec abacus: expected a file, or one of v100"),
     ("place costgraph:1 --decoder best", "paper, flush"),

@@ -6,8 +6,9 @@ use shardgraph_error::Class;
 
 /// An error of this crate; [`Error::kind`] says which.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{kind}")]
+#[error(transparent)]
 pub struct Error {
+    #[from]
     kind: ErrorKind,
 }
 
@@ -87,11 +88,5 @@ impl Error {
             reason: reason.into(),
         }
         .into()
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Error {
-        Error { kind }
     }
 }

@@ -4,8 +4,9 @@ use shardgraph_error::Class;
 
 /// An error of this crate; [`Error::kind`] says which.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind}")]
+#[error(transparent)]
 pub struct Error {
+    #[from]
     kind: ErrorKind,
 }
 
@@ -115,11 +116,5 @@ impl Error {
             ErrorKind::Thread { .. } => Class::NoAnswer,
             _ => Class::Input,
         }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Error {
-        Error { kind }
     }
 }

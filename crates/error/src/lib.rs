@@ -8,6 +8,7 @@
 //! line::Error  ─┘                └─ worse()
 //!
 //! SettingError { field, given, expected }   one setting outside of its range; its class is Input
+//! words!                                    an enum whose values are words of the command line
 //! ```
 //!
 //! ```
@@ -21,7 +22,11 @@
 
 #![forbid(unsafe_code)]
 
+mod words;
+
 use std::fmt;
+
+pub use words::alternatives;
 
 /// Class of a failure: what the caller can do about it.
 ///

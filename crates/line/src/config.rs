@@ -3,11 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use shardgraph_device::DeviceKind;
+use shardgraph_error::words;
 
 use crate::{Error, Store};
 
@@ -51,18 +49,7 @@ impl Order {
     }
 }
 
-impl FromStr for Order {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Order, Error> {
-        match text {
-            "1" => Ok(Order::First),
-            "2" => Ok(Order::Second),
-            "both" => Ok(Order::Both),
-            _ => Err(Error::setting("order", text, "1, 2 or both")),
-        }
-    }
-}
+words!(Order, Error, Error::setting, "order"; "1" => First, "2" => Second, "both" => Both);
 
 /// Numbers of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,17 +61,7 @@ pub enum Precision {
     Fp16,
 }
 
-impl FromStr for Precision {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Precision, Error> {
-        match text {
-            "fp32" => Ok(Precision::Fp32),
-            "fp16" => Ok(Precision::Fp16),
-            _ => Err(Error::setting("precision", text, "fp32 or fp16")),
-        }
-    }
-}
+words!(Precision, Error, Error::setting, "precision"; "fp32" => Fp32, "fp16" => Fp16);
 
 /// Way in which samples that are worked on at once meet at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,26 +75,7 @@ pub enum Mode {
     Hogwild,
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Deterministic => "deterministic",
-            Mode::Hogwild => "hogwild",
-        })
-    }
-}
-
-impl FromStr for Mode {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Mode, Error> {
-        match text {
-            "deterministic" => Ok(Mode::Deterministic),
-            "hogwild" => Ok(Mode::Hogwild),
-            _ => Err(Error::setting("mode", text, "deterministic or hogwild")),
-        }
-    }
-}
+words!(Mode, Error, Error::setting, "mode"; "deterministic" => Deterministic, "hogwild" => Hogwild);
 
 /// Optimiser: how a gradient becomes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,17 +88,7 @@ pub enum Optimiser {
     Adagrad,
 }
 
-impl FromStr for Optimiser {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Optimiser, Error> {
-        match text {
-            "sgd" => Ok(Optimiser::Sgd),
-            "adagrad" => Ok(Optimiser::Adagrad),
-            _ => Err(Error::setting("optimiser", text, "sgd or adagrad")),
-        }
-    }
-}
+words!(Optimiser, Error, Error::setting, "optimiser"; "sgd" => Sgd, "adagrad" => Adagrad);
 
 /// Loss of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,17 +101,7 @@ pub enum Loss {
     Softmax,
 }
 
-impl FromStr for Loss {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Loss, Error> {
-        match text {
-            "sgns" => Ok(Loss::Sgns),
-            "softmax" => Ok(Loss::Softmax),
-            _ => Err(Error::setting("loss", text, "sgns or softmax")),
-        }
-    }
-}
+words!(Loss, Error, Error::setting, "loss"; "sgns" => Sgns, "softmax" => Softmax);
 
 /// Settings under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,18 +115,12 @@ pub enum Preset {
     Paper,
 }
 
-impl FromStr for Preset {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Preset, Error> {
-        match text {
-            "default" => Ok(Preset::Default),
-            "line" => Ok(Preset::Line),
-            "paper" => Ok(Preset::Paper),
-            _ => Err(Error::setting("preset", text, "default, line or paper")),
-        }
-    }
-}
+words!(
+    Preset, Error, Error::setting, "preset";
+    "default" => Default,
+    "line" => Line,
+    "paper" => Paper,
+);
 
 /// The settings of a run; names are those of the command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -376,7 +308,7 @@ impl Config {
 
     /// Refuses settings that the softmax loss does not have.
     fn check_softmax(&self) -> Result<(), Error> {
-        let refuse = |field: &str, given: &dyn fmt::Display, expected: &str| {
+        let refuse = |field: &str, given: &dyn std::fmt::Display, expected: &str| {
             Err(Error::setting(field, given, expected))
         };
         if self.order != Order::First {

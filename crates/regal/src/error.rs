@@ -10,7 +10,6 @@ use shardgraph_components::autodiff::collectives::CommError;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error {
-    #[from]
     kind: ErrorKind,
 }
 
@@ -37,19 +36,19 @@ pub enum ErrorKind {
     Diverged(String),
     /// The graph, the devices or a schedule: [`shardgraph_costgraph`] reports it.
     #[error(transparent)]
-    Graph(shardgraph_costgraph::Error),
+    Graph(#[from] shardgraph_costgraph::Error),
     /// The genetic algorithm's numbers or threads: [`shardgraph_brkga`] reports it.
     #[error(transparent)]
-    Genetic(shardgraph_brkga::Error),
+    Genetic(#[from] shardgraph_brkga::Error),
     /// A network: [`shardgraph_components`] reports it.
     #[error(transparent)]
-    Network(shardgraph_components::Error),
+    Network(#[from] shardgraph_components::Error),
     /// A step of the policy gradient: [`shardgraph_agents`] reports it.
     #[error(transparent)]
-    Learning(shardgraph_agents::Error),
+    Learning(#[from] shardgraph_agents::Error),
     /// Other ranks of a training run: [`shardgraph_components::autodiff::collectives`] reports it.
     #[error(transparent)]
-    Ranks(CommError),
+    Ranks(#[from] CommError),
     /// This rank could not begin, for a reason that it tells itself.
     #[error("rank {0} could not begin; it says why in its own output")]
     LostRank(u32),
@@ -91,6 +90,11 @@ impl Error {
         ErrorKind::Options(message.into()).into()
     }
 
+    /// A word that names nothing of its kind.
+    pub(crate) fn word(kind: &str, given: &str, expected: &str) -> Error {
+        Error::options(format!("`{given}` is no {kind}: expected {expected}"))
+    }
+
     pub(crate) fn policy(message: impl Into<String>) -> Error {
         ErrorKind::Policy(message.into()).into()
     }
@@ -101,49 +105,29 @@ impl Error {
     }
 }
 
-impl From<shardgraph_costgraph::Error> for Error {
-    fn from(error: shardgraph_costgraph::Error) -> Error {
-        ErrorKind::Graph(error).into()
+impl<E> From<E> for Error
+where
+    ErrorKind: From<E>,
+{
+    fn from(error: E) -> Self {
+        let kind = error.into();
+        Self { kind }
     }
 }
 
-impl From<shardgraph_brkga::Error> for Error {
-    fn from(error: shardgraph_brkga::Error) -> Error {
-        ErrorKind::Genetic(error).into()
+impl From<shardgraph_components::autodiff::Error> for ErrorKind {
+    fn from(error: shardgraph_components::autodiff::Error) -> Self {
+        Self::Network(error.into())
     }
 }
 
-impl From<shardgraph_components::Error> for Error {
-    fn from(error: shardgraph_components::Error) -> Error {
-        ErrorKind::Network(error).into()
-    }
-}
-
-impl From<shardgraph_components::autodiff::Error> for Error {
-    fn from(error: shardgraph_components::autodiff::Error) -> Error {
-        shardgraph_components::Error::from(error).into()
-    }
-}
-
-impl From<shardgraph_agents::Error> for Error {
-    fn from(error: shardgraph_agents::Error) -> Error {
-        ErrorKind::Learning(error).into()
-    }
-}
-
-impl From<CommError> for Error {
-    fn from(error: CommError) -> Error {
-        ErrorKind::Ranks(error).into()
-    }
-}
-
-impl From<shardgraph_job::Error> for Error {
-    fn from(error: shardgraph_job::Error) -> Error {
+impl From<shardgraph_job::Error> for ErrorKind {
+    fn from(error: shardgraph_job::Error) -> Self {
         use shardgraph_job::Error as Job;
         match error {
-            Job::Comm(error) => ErrorKind::Ranks(error).into(),
-            Job::Disagreement { .. } | Job::Options(_) => Error::options(error.to_string()),
-            error => ErrorKind::Run(error).into(),
+            Job::Comm(error) => Self::Ranks(error),
+            Job::Disagreement { .. } | Job::Options(_) => Self::Options(error.to_string()),
+            error => Self::Run(error),
         }
     }
 }

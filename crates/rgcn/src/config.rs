@@ -1,8 +1,8 @@
 //! The settings of a model and its training.
 
 use serde::{Deserialize, Serialize};
+use shardgraph_error::words;
 
-use crate::named::named;
 use crate::{Error, Features, RelationalGraph};
 
 /// The optimiser.
@@ -75,12 +75,23 @@ pub enum Preset {
     Paper,
 }
 
-named!(Optimiser, "optimiser", "sgd" => Sgd, "adagrad" => Adagrad, "adam" => Adam; "sgd, adagrad or adam");
-named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
-named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
-named!(Normaliser, "normaliser", "relation" => Relation, "node" => Node; "relation or node");
-named!(ClassWeights, "class_weights", "none" => None, "balanced" => Balanced; "none or balanced");
-named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
+words!(
+    Optimiser, Error, Error::config, "optimiser";
+    "sgd" => Sgd,
+    "adagrad" => Adagrad,
+    "adam" => Adam,
+);
+words!(Mode, Error, Error::config, "mode"; "full" => Full, "pruned" => Pruned);
+words!(Sums, Error, Error::config, "sums"; "exact" => Exact, "float" => Float);
+words!(Normaliser, Error, Error::config, "normaliser"; "relation" => Relation, "node" => Node);
+words!(ClassWeights, Error, Error::config, "class_weights"; "none" => None, "balanced" => Balanced);
+words!(
+    Preset, Error, Error::config, "preset";
+    "aifb" => Aifb,
+    "mutag" => Mutag,
+    "am" => Am,
+    "paper" => Paper,
+);
 
 /// The model and how it is trained.
 ///

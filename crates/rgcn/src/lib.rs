@@ -34,7 +34,6 @@ mod kernels;
 mod layer;
 mod links;
 mod model;
-mod named;
 pub mod partition;
 pub mod plan;
 mod size;

@@ -11,7 +11,6 @@ use shardgraph_layers::autodiff;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error {
-    #[from]
     kind: ErrorKind,
 }
 
@@ -35,16 +34,16 @@ pub enum ErrorKind {
     Run(shardgraph_job::Error),
     /// A graph could not be read or generated.
     #[error(transparent)]
-    Graph(shardgraph_graph::Error),
+    Graph(#[from] shardgraph_graph::Error),
     /// An operation of the policy failed.
     #[error(transparent)]
-    Model(autodiff::Error),
+    Model(#[from] autodiff::Error),
     /// A device is missing or refused.
     #[error(transparent)]
-    Device(shardgraph_device::Error),
+    Device(#[from] shardgraph_device::Error),
     /// A rank was lost or did not answer in time.
     #[error(transparent)]
-    Comm(CommError),
+    Comm(#[from] CommError),
     /// The input is right, but no answer came out; the payload says why and what to try.
     #[error("{0}")]
     NoAnswer(String),
@@ -90,6 +89,11 @@ impl Error {
         }
     }
 
+    /// A word that names nothing of its kind.
+    pub(crate) fn word(kind: &str, given: &str, expected: &str) -> Self {
+        Self::input(format!("`{given}` is no {kind}: expected {expected}"))
+    }
+
     pub(crate) fn input(text: impl Into<String>) -> Self {
         ErrorKind::Input(text.into()).into()
     }
@@ -108,14 +112,26 @@ impl Error {
     }
 }
 
-impl From<shardgraph_job::Error> for Error {
+impl<E> From<E> for Error
+where
+    ErrorKind: From<E>,
+{
+    fn from(error: E) -> Self {
+        let kind = error.into();
+        Self { kind }
+    }
+}
+
+impl From<shardgraph_job::Error> for ErrorKind {
     fn from(error: shardgraph_job::Error) -> Self {
         use shardgraph_job::Error as Job;
         match error {
-            Job::Comm(error) => ErrorKind::Comm(error).into(),
-            Job::Disagreement { .. } | Job::Options(_) => Error::input(error.to_string()),
-            Job::DifferentParameters => Error::internal("the ranks trained different parameters"),
-            error => ErrorKind::Run(error).into(),
+            Job::Comm(error) => Self::Comm(error),
+            Job::Disagreement { .. } | Job::Options(_) => Self::Input(error.to_string()),
+            Job::DifferentParameters => {
+                Self::Internal("the ranks trained different parameters".to_owned())
+            }
+            error => Self::Run(error),
         }
     }
 }
@@ -130,41 +146,17 @@ impl JobError for Error {
     }
 }
 
-impl From<autodiff::Error> for Error {
-    fn from(error: autodiff::Error) -> Self {
-        ErrorKind::Model(error).into()
-    }
-}
-
-impl From<shardgraph_device::Error> for Error {
-    fn from(error: shardgraph_device::Error) -> Self {
-        ErrorKind::Device(error).into()
-    }
-}
-
-impl From<CommError> for Error {
-    fn from(error: CommError) -> Self {
-        ErrorKind::Comm(error).into()
-    }
-}
-
-impl From<shardgraph_graph::Error> for Error {
-    fn from(error: shardgraph_graph::Error) -> Self {
-        ErrorKind::Graph(error).into()
-    }
-}
-
-impl From<shardgraph_components::Error> for Error {
+impl From<shardgraph_components::Error> for ErrorKind {
     fn from(error: shardgraph_components::Error) -> Self {
         match error {
-            shardgraph_components::Error::Autodiff(error) => error.into(),
-            error => Self::internal(error.to_string()),
+            shardgraph_components::Error::Autodiff(error) => Self::Model(error),
+            error => Self::Internal(error.to_string()),
         }
     }
 }
 
-impl From<shardgraph_environments::Error> for Error {
+impl From<shardgraph_environments::Error> for ErrorKind {
     fn from(error: shardgraph_environments::Error) -> Self {
-        Self::internal(error.to_string())
+        Self::Internal(error.to_string())
     }
 }

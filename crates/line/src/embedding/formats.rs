@@ -17,8 +17,8 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
+use shardgraph_error::words;
 use shardgraph_storage::npy::header;
 use shardgraph_storage::{StagedFile, read_bounded};
 
@@ -48,24 +48,15 @@ pub enum FileFormat {
     Csv,
 }
 
-impl FromStr for FileFormat {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<FileFormat, Error> {
-        match text {
-            "npy" => Ok(FileFormat::Npy),
-            "npz" => Ok(FileFormat::Npz),
-            "word2vec-text" => Ok(FileFormat::Word2vecText),
-            "word2vec-binary" => Ok(FileFormat::Word2vecBinary),
-            "safetensors" => Ok(FileFormat::Safetensors),
-            "csv" => Ok(FileFormat::Csv),
-            _ => {
-                let expected = "npy, npz, word2vec-text, word2vec-binary, safetensors or csv";
-                Err(Error::setting("output_format", text, expected))
-            }
-        }
-    }
-}
+words!(
+    FileFormat, Error, Error::setting, "output_format";
+    "npy" => Npy,
+    "npz" => Npz,
+    "word2vec-text" => Word2vecText,
+    "word2vec-binary" => Word2vecBinary,
+    "safetensors" => Safetensors,
+    "csv" => Csv,
+);
 
 impl FileFormat {
     /// By extension: .npy, .npz, .bin, .safetensors, .csv, and word2vec's text for all others.

@@ -8,9 +8,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_error::words;
 
 use crate::Error;
 
@@ -64,17 +64,7 @@ pub enum Schedule {
     RowMajor,
 }
 
-impl FromStr for Schedule {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Schedule, Error> {
-        match text {
-            "auto" => Ok(Schedule::Auto),
-            "row-major" => Ok(Schedule::RowMajor),
-            _ => Err(Error::setting("schedule", text, "auto or row-major")),
-        }
-    }
-}
+words!(Schedule, Error, Error::setting, "schedule"; "auto" => Auto, "row-major" => RowMajor);
 
 impl Schedule {
     /// The visits of a pass of an order, with `capacity` groups in memory at a time: at least 2.

@@ -1,11 +1,10 @@
 //! What a policy is: what it reads, what it proposes, and the network between.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Aggregation, EdgeMessagePassingShape, NodeUpdate};
 use shardgraph_costgraph::{DecoderKind, MAX_DEVICES, Problem};
+use shardgraph_error::words;
 
 use crate::error::Error;
 use crate::features::{FeatureSet, Features, N_EDGE_FEATURES, features_on};
@@ -119,27 +118,12 @@ pub enum Preset {
     Memory,
 }
 
-impl Preset {
-    const ALL: [(&'static str, Preset); 3] = [
-        ("synthetic", Preset::Synthetic),
-        ("runtime", Preset::Runtime),
-        ("memory", Preset::Memory),
-    ];
-}
-
-impl FromStr for Preset {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Preset, Error> {
-        let found = Preset::ALL.into_iter().find(|(name, _)| *name == text);
-        let wrong = || {
-            Error::options(format!(
-                "`{text}` is no preset: expected synthetic, runtime or memory"
-            ))
-        };
-        found.map(|(_, preset)| preset).ok_or_else(wrong)
-    }
-}
+words!(
+    Preset, Error, Error::word, "preset";
+    "synthetic" => Synthetic,
+    "runtime" => Runtime,
+    "memory" => Memory,
+);
 
 impl PolicyConfig {
     /// A preset for two devices and the paper's decoder, with features of 400 evaluations.

@@ -1,9 +1,9 @@
 //! The settings of a run that predicts links.
 
 use serde::{Deserialize, Serialize};
+use shardgraph_error::words;
 
 use crate::config::{ClassWeights, MAX_WIDTH, Mode, Normaliser, Optimiser, Sums};
-use crate::named::named;
 use crate::{Config, Error};
 
 /// The loss of training.
@@ -20,7 +20,12 @@ pub enum LinkLoss {
     #[serde(rename = "k-vs-all")]
     KvsAll,
 }
-named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax, "k-vs-all" => KvsAll; "logistic, softmax or k-vs-all");
+words!(
+    LinkLoss, Error, Error::config, "loss";
+    "logistic" => Logistic,
+    "softmax" => Softmax,
+    "k-vs-all" => KvsAll,
+);
 
 /// The score of a triple from the vectors of its ends and of its relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +37,7 @@ pub enum LinkDecoder {
     /// half of a vector has the real parts.
     ComplEx,
 }
-named!(LinkDecoder, "decoder", "distmult" => DistMult, "complex" => ComplEx; "distmult or complex");
+words!(LinkDecoder, Error, Error::config, "decoder"; "distmult" => DistMult, "complex" => ComplEx);
 
 /// An encoder, a decoder over its units, and how they are trained.
 ///

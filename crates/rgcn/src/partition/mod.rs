@@ -30,9 +30,9 @@ pub use pairs::{Pair, Pairs};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_error::words;
 
 use crate::Error;
-use crate::named::named;
 
 /// The most parts that a graph is cut into.
 pub const MAX_PARTS: u32 = 4096;
@@ -69,7 +69,14 @@ impl Method {
         Method::Grid,
     ];
 }
-named!(Method, "method", "m1" => M1, "m2" => M2, "lpt" => Lpt, "source" => Source, "grid" => Grid; "m1, m2, lpt, source or grid");
+words!(
+    Method, Error, Error::config, "method";
+    "m1" => M1,
+    "m2" => M2,
+    "lpt" => Lpt,
+    "source" => Source,
+    "grid" => Grid,
+);
 
 /// From `start` on, up to the next segment of the relation, its sources are of `part`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

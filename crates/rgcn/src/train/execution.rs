@@ -1,9 +1,9 @@
 //! The ways to carry out the first layer.
 
 use serde::{Deserialize, Serialize};
+use shardgraph_error::words;
 
 use super::RunOptions;
-use crate::named::named;
 use crate::partition::Method;
 use crate::{Config, Error};
 
@@ -44,4 +44,4 @@ impl Execution {
         Err(Error::config("execution", self, expected))
     }
 }
-named!(Execution, "execution", "grouped" => Grouped, "paper" => Paper; "grouped or paper");
+words!(Execution, Error, Error::config, "execution"; "grouped" => Grouped, "paper" => Paper);

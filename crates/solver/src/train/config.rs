@@ -1,9 +1,9 @@
 //! Everything that decides what a training run computes. Ranks, devices and folders are not part of it.
 
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
+use shardgraph_error::words;
 use shardgraph_layers::{EmbeddingKind, HeadKind};
 
 use super::initial::InitialRule;
@@ -33,19 +33,7 @@ pub enum Preset {
     Paper,
 }
 
-impl FromStr for Preset {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "default" => Ok(Self::Default),
-            "paper" => Ok(Self::Paper),
-            _ => Err(Error::input(format!(
-                "`{text}` is no preset: expected default or paper"
-            ))),
-        }
-    }
-}
+words!(Preset, Error, Error::word, "preset"; "default" => Default, "paper" => Paper);
 
 /// The settings of a training run; `cargo run -- train --config FILE.json` reads one.
 ///

@@ -1,12 +1,12 @@
 //! The forms in which triples are published, by name, by extension and by the first line.
 
 use serde::Serialize;
+use shardgraph_error::words;
 
 use super::fields::fields;
 use super::lines::Line;
 use super::{columns, ntriples};
 use crate::Error;
-use crate::named::named;
 
 /// A form of files of triples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -113,4 +113,12 @@ fn is_triple(line: Line<'_>) -> bool {
     matches!(triple, Ok(Ok(Some(_))))
 }
 
-named!(TripleFormat, "input_format", "n-triples" => NTriples, "turtle" => Turtle, "integer-csv" => IntegerCsv, "openke" => OpenKe, "tab-separated" => TabSeparated, "csv" => Csv; "one of n-triples, turtle, integer-csv, openke, tab-separated, csv");
+words!(
+    TripleFormat, Error, Error::config, "input_format";
+    "n-triples" => NTriples,
+    "turtle" => Turtle,
+    "integer-csv" => IntegerCsv,
+    "openke" => OpenKe,
+    "tab-separated" => TabSeparated,
+    "csv" => Csv,
+);
