@@ -1,8 +1,6 @@
 //! A partition with its costs, bytes and messages, before anything runs; and whether it fits a
 //! budget.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use crate::Error;
@@ -434,49 +432,5 @@ impl DevicePlan {
         let room = budget.saturating_sub(resident).max(2);
         self.tiles = streamed.div_ceil(room / 2);
         self.held_bytes = resident + 2 * streamed.div_ceil(self.tiles);
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "graph {} nodes, {} edges, {} relations, {} pairs",
-            self.nodes, self.edges, self.relations, self.pairs
-        )?;
-        writeln!(f, "method {}", self.method)?;
-        writeln!(f, "cost max/mean {:.4}", self.cost_max_over_mean)?;
-        writeln!(f, "edges max/mean {:.4}", self.edges_max_over_mean)?;
-        writeln!(f, "relations split {}", self.split_relations)?;
-        writeln!(f, "replicated {}", size(self.replicated_bytes))?;
-        writeln!(f, "one device would hold {}", size(self.bytes_whole))?;
-        for (idx, device) in self.devices.iter().enumerate() {
-            let load = &device.load;
-            write!(
-                f,
-                "device {idx} edges {} pairs {} sources {} self loops {} relations {} holds {}",
-                load.n_edges,
-                load.n_pairs,
-                load.n_sources,
-                load.n_self_loops,
-                load.n_relations,
-                size(device.held_bytes)
-            )?;
-            match device.tiles {
-                1 => writeln!(f)?,
-                tiles => writeln!(f, " in {tiles} tiles")?,
-            }
-        }
-        writeln!(f, "messages per step {}", self.messages_per_step)?;
-        for exchange in &self.exchanges {
-            writeln!(
-                f,
-                "  layer {}: {} {}",
-                exchange.layer,
-                exchange.what,
-                size(exchange.bytes)
-            )?;
-        }
-        Ok(())
     }
 }
