@@ -1,10 +1,7 @@
 //! Speed of reading and generating graphs. `cargo bench -p shardgraph-costgraph --bench import`
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use shardgraph_costgraph::{
-    generate::{RandomGraph, Synthetic, synthetic},
-    statistics::GraphStatistics,
-};
+use shardgraph_costgraph::generate::{RandomGraph, Synthetic, synthetic};
 use shardgraph_costgraph_io::{ReadOptions, read_bytes, write_cost_graph_text, write_jsonl};
 use std::{fs, hint::black_box, path::Path};
 
@@ -68,10 +65,6 @@ fn generating(c: &mut Criterion) {
         group.throughput(Throughput::Elements(u64::from(n)));
         group.bench_function(BenchmarkId::from_parameter(n), |b| {
             b.iter(|| synthetic(black_box(&recipe), 1, 0).expect("a graph"));
-        });
-        let graph = synthetic(&recipe, 1, 0).expect("a graph");
-        group.bench_function(BenchmarkId::new("statistics", n), |b| {
-            b.iter(|| GraphStatistics::of(&graph));
         });
     }
     group.finish();

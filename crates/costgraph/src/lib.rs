@@ -39,7 +39,6 @@ mod modules;
 mod pipeline;
 mod replay;
 mod schedule;
-pub mod statistics;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shardgraph_costgraph::generate::RandomGraph;
-use shardgraph_costgraph::statistics::{GraphStatistics, SetStatistics, Spread};
 
+use super::graph_statistics::{GraphStatistics, SetStatistics, Spread};
 use super::sets::{Candidate, SetName, Source};
 use crate::report::{Failure, Report};
 

@@ -1,27 +1,28 @@
 //! Numbers that describe a data set of graphs: sizes, diameters and depths, as in the paper's figures 5 and 6 and table 2.
 
-use crate::{Graph, topology};
 use std::collections::BTreeSet;
+
+use shardgraph_costgraph::{Graph, topology};
 
 /// What figures 5 and 6 show of one graph, and a little more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GraphStatistics {
+pub(super) struct GraphStatistics {
     /// Nodes: ops.
-    pub n_ops: u64,
+    pub(super) n_ops: u64,
     /// Tensors, control tensors included.
-    pub n_tensors: u64,
+    pub(super) n_tensors: u64,
     /// Edges: (tensor, consumer) pairs.
-    pub n_uses: u64,
+    pub(super) n_uses: u64,
     /// The longest of all shortest paths between two ops that are connected, directions aside.
-    pub diameter: u64,
+    pub(super) diameter: u64,
     /// Ops on the longest directed path.
-    pub depth: u64,
+    pub(super) depth: u64,
     /// Ops that cost nothing on devices of class 0.
-    pub n_free_ops: u64,
+    pub(super) n_free_ops: u64,
     /// [`topology::in_degree_hash`]
-    pub in_degree_hash: u64,
+    pub(super) in_degree_hash: u64,
     /// [`topology::structural_hash`]
-    pub structural_hash: u64,
+    pub(super) structural_hash: u64,
 }
 
 impl GraphStatistics {
@@ -29,22 +30,7 @@ impl GraphStatistics {
     ///
     /// # Complexity
     /// The diameter takes a breadth-first search from each op at worst, and a few dozen of them on real graphs.
-    ///
-    /// ```
-    /// use shardgraph_costgraph::{GraphBuilder, OpSpec, TensorSpec, statistics::GraphStatistics};
-    ///
-    /// let mut builder = GraphBuilder::new("fork");
-    /// for (name, cost) in [("a", 0), ("b", 5), ("c", 5)] {
-    ///     builder.op(OpSpec::new(name, cost));
-    /// }
-    /// builder.tensor(TensorSpec::new(0, 8, &[1, 2]));
-    /// let statistics = GraphStatistics::of(&builder.build()?);
-    /// assert_eq!((statistics.diameter, statistics.depth), (2, 2));
-    /// assert_eq!(statistics.n_free_ops, 1);
-    /// # Ok::<(), shardgraph_costgraph::Error>(())
-    /// ```
-    #[must_use]
-    pub fn of(graph: &Graph) -> GraphStatistics {
+    pub(super) fn of(graph: &Graph) -> GraphStatistics {
         let ops = 0..graph.n_ops() as u32;
         GraphStatistics {
             n_ops: graph.n_ops() as u64,
@@ -61,31 +47,24 @@ impl GraphStatistics {
 
 /// The spread of one number over a set of graphs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub(super) struct Spread {
     /// The smallest.
-    pub min: u64,
+    pub(super) min: u64,
     /// A tenth of the values lie at or below it.
-    pub p10: u64,
+    pub(super) p10: u64,
     /// Half of the values lie at or below it.
-    pub p50: u64,
+    pub(super) p50: u64,
     /// Nine tenths of the values lie at or below it.
-    pub p90: u64,
+    pub(super) p90: u64,
     /// The largest.
-    pub max: u64,
+    pub(super) max: u64,
     /// The mean.
-    pub mean: f64,
+    pub(super) mean: f64,
 }
 
 impl Spread {
     /// The spread of `values`; percentiles are values that occur (nearest rank). `None` when there are none.
-    ///
-    /// ```
-    /// use shardgraph_costgraph::statistics::Spread;
-    /// let spread = Spread::of([3, 1, 2].into_iter()).unwrap();
-    /// assert_eq!((spread.min, spread.p50, spread.max), (1, 2, 3));
-    /// ```
-    #[must_use]
-    pub fn of(values: impl Iterator<Item = u64>) -> Option<Spread> {
+    pub(super) fn of(values: impl Iterator<Item = u64>) -> Option<Spread> {
         let mut sorted: Vec<u64> = values.collect();
         sorted.sort_unstable();
         let (&min, &max) = sorted.first().zip(sorted.last())?;
@@ -104,27 +83,26 @@ impl Spread {
 
 /// A set of graphs in numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SetStatistics {
+pub(super) struct SetStatistics {
     /// How many graphs there are.
-    pub n_graphs: u64,
+    pub(super) n_graphs: u64,
     /// How many different in-degree sequences they have: the paper's count of topologies.
-    pub n_in_degree_sequences: u64,
+    pub(super) n_in_degree_sequences: u64,
     /// How many different structures they have.
-    pub n_structures: u64,
+    pub(super) n_structures: u64,
     /// Nodes (figure 5, left).
-    pub n_ops: Spread,
+    pub(super) n_ops: Spread,
     /// Edges (figure 5, right).
-    pub n_uses: Spread,
+    pub(super) n_uses: Spread,
     /// Diameters (figure 6).
-    pub diameter: Spread,
+    pub(super) diameter: Spread,
     /// Ops on the longest path.
-    pub depth: Spread,
+    pub(super) depth: Spread,
 }
 
 impl SetStatistics {
     /// The statistics of a set from those of its graphs; `None` when there are none.
-    #[must_use]
-    pub fn of(graphs: &[GraphStatistics]) -> Option<SetStatistics> {
+    pub(super) fn of(graphs: &[GraphStatistics]) -> Option<SetStatistics> {
         let spread = |number: fn(&GraphStatistics) -> u64| Spread::of(graphs.iter().map(number));
         let distinct = |number: fn(&GraphStatistics) -> u64| {
             let values: BTreeSet<u64> = graphs.iter().map(number).collect();
@@ -292,11 +270,14 @@ fn centre(neighbours: &Neighbours, search: &mut Search, start: u32) -> (u32, u32
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use shardgraph_costgraph::generate::{RandomGraph, Synthetic, synthetic};
+    use shardgraph_costgraph::{GraphBuilder, OpSpec, TensorSpec};
+    use shardgraph_costgraph_io::{ReadOptions, read_graphs};
+
     use super::*;
-    use crate::{
-        GraphBuilder, OpSpec, TensorSpec,
-        generate::{RandomGraph, Synthetic, synthetic},
-    };
 
     /// Floyd and Warshall, so simple that it is plainly right.
     fn naive_diameter(graph: &Graph) -> u64 {
@@ -358,6 +339,38 @@ mod tests {
             builder.tensor(TensorSpec::new(producer, 1, &consumers));
         }
         builder.build().unwrap()
+    }
+
+    #[test]
+    fn a_fork_has_depth_and_diameter_two() {
+        let mut builder = GraphBuilder::new("fork");
+        for (name, cost) in [("a", 0), ("b", 5), ("c", 5)] {
+            builder.op(OpSpec::new(name, cost));
+        }
+        builder.tensor(TensorSpec::new(0, 8, &[1, 2]));
+        let statistics = GraphStatistics::of(&builder.build().unwrap());
+        assert_eq!((statistics.diameter, statistics.depth), (2, 2));
+        assert_eq!(statistics.n_free_ops, 1);
+    }
+
+    #[test]
+    fn extremes_of_tensorflows_graphs_are_the_known_ones() {
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+        let folder = Path::new(data).join("costgraphs/tf_costgraph");
+        let Ok(files) = fs::read_dir(&folder) else {
+            println!("SKIPPED: costgraphs/tf_costgraph is not in the data folder");
+            return;
+        };
+        let statistics = files.map(|file| {
+            let graphs = read_graphs(&file.unwrap().path(), &ReadOptions::default()).unwrap();
+            let graphs = graphs.map(|imported| imported.unwrap().graph);
+            graphs
+                .map(|graph| GraphStatistics::of(&graph))
+                .collect::<Vec<_>>()
+        });
+        let set = SetStatistics::of(&statistics.flatten().collect::<Vec<_>>()).unwrap();
+        let extremes = (set.n_ops.max, set.diameter.max, set.depth.max);
+        assert_eq!(extremes, (20833, 121, 4018));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod default_plans;
 mod direct;
 mod engines;
 mod experiment;
+mod graph_statistics;
 mod learning;
 mod overlaps;
 mod points;
