@@ -128,7 +128,7 @@ pub fn solve_best(
     budget: &Budget<'_>,
     mut policy: Option<&mut RunPolicy<'_>>,
 ) -> Result<Best, Error> {
-    let mut job = Job {
+    let mut portfolio = Portfolio {
         problem,
         graph,
         classical: classical::Search::new(problem, graph),
@@ -140,27 +140,27 @@ pub fn solve_best(
         rows: Vec::new(),
     };
     let mut skipped = None;
-    job.search(Some(0))?;
-    if options.has_greedy && job.goes_on() {
-        job.greedy()?;
+    portfolio.search(Some(0))?;
+    if options.has_greedy && portfolio.goes_on() {
+        portfolio.greedy()?;
     }
     if let (Some(seconds), None) = (options.seconds_after_reductions, options.steps) {
-        let end = job.seconds() + seconds;
-        job.limit = Some(job.limit.map_or(end, |limit| limit.min(end)));
+        let end = portfolio.seconds() + seconds;
+        portfolio.limit = Some(portfolio.limit.map_or(end, |limit| limit.min(end)));
     }
     if let Some(policy) = &mut policy
-        && job.goes_on()
+        && portfolio.goes_on()
     {
-        skipped = job.policy(policy)?;
+        skipped = portfolio.policy(policy)?;
     }
-    if job.goes_on() && !job.is_proved() {
-        job.search(options.steps)?;
+    if portfolio.goes_on() && !portfolio.is_proved() {
+        portfolio.search(options.steps)?;
     }
-    job.finish(skipped)
+    portfolio.finish(skipped)
 }
 
 /// The answers so far.
-struct Job<'a> {
+struct Portfolio<'a> {
     problem: &'a Problem,
     graph: &'a Graph,
     /// Absent where the problem has none.
@@ -187,7 +187,7 @@ struct Found {
 /// What a policy reads and cuts before its first step, in seconds an entry of the graph: it is not begun where that alone takes its time.
 const SECONDS_AN_ENTRY: f64 = 50e-9;
 
-impl Job<'_> {
+impl Portfolio<'_> {
     fn seconds(&self) -> f64 {
         (self.budget.clock)() - self.begin
     }

@@ -30,7 +30,8 @@ impl Exchange {
         ranks: &mut Ranks<'_>,
         device: &Device,
         communication: Communication,
-        (before, matrix_bytes): (u64, u64),
+        before: u64,
+        matrix_bytes: u64,
     ) -> Result<Exchange, Error> {
         let mut largest = [ranks.comm.received_bytes() - before, matrix_bytes];
         let op = Op::AllReduce {
@@ -121,7 +122,8 @@ pub(crate) fn cut_lists(
 
 /// The same of a whole bit matrix; `part` is the rank's part of it, where that is cut already.
 pub(crate) fn cut_bits(
-    (matrix, part): (&BitShard, Option<&BitShard>),
+    matrix: &BitShard,
+    part: Option<&BitShard>,
     partition: &Partition,
     rank: u32,
     communication: Communication,

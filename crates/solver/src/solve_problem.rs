@@ -118,14 +118,14 @@ pub fn solve_problems(
     progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Vec<Answer>, Error> {
     let timer = Timer::start(&Device::host());
-    let job = Job::new(problem, graphs, policy, options)?;
-    job.check_memory(1)?;
+    let rollout = Rollout::new(problem, graphs, policy, options)?;
+    rollout.check_memory(1)?;
     let on_rank = SameAnswer {
-        run: &|comm, progress| job.run_rank(comm, progress),
+        run: &|comm, progress| rollout.run_rank(comm, progress),
         fingerprint: &answers_fingerprint,
     };
     let played = on_rank.on_threads(options, progress)?;
-    job.finish(played, &timer)
+    rollout.finish(played, &timer)
 }
 
 /// As [`solve_problem`], as one rank of a world of processes: all call it with the same arguments, and all get the same answer.
@@ -172,16 +172,16 @@ pub fn solve_problems_as_rank(
     ];
     let mut ranks = Ranks::new(comm, options.deadline);
     agree_on_input(&mut ranks, &inputs, policy, &options)?;
-    let job = Job::new(problem, graphs, policy, &options)?;
+    let rollout = Rollout::new(problem, graphs, policy, &options)?;
     let on_rank = SameAnswer {
         run: &|comm, progress| {
-            job.check_memory(options.n_ranks)?;
-            job.run_rank(comm, progress)
+            rollout.check_memory(options.n_ranks)?;
+            rollout.run_rank(comm, progress)
         },
         fingerprint: &answers_fingerprint,
     };
     let played = on_rank.as_rank(&mut ranks, progress)?;
-    job.finish(played, &timer)
+    rollout.finish(played, &timer)
 }
 
 fn answers_fingerprint(all: &AllPlayed) -> Fingerprint {
@@ -212,15 +212,15 @@ struct Best {
 }
 
 /// One problem, some graphs, one policy, P ranks.
-struct Job<'a> {
+struct Rollout<'a> {
     problem: &'a Problem,
     policy: &'a TrainedPolicy,
     options: &'a SolveOptions,
-    graphs: Vec<Given<'a>>,
+    graphs: Vec<Instance<'a>>,
 }
 
 /// A graph, and how it is cut.
-struct Given<'a> {
+struct Instance<'a> {
     graph: &'a Arc<Graph>,
     path: Path,
     partition: Partition,
@@ -228,7 +228,7 @@ struct Given<'a> {
 
 /// A graph's episode on one rank.
 struct Running<'j> {
-    given: &'j Given<'j>,
+    instance: &'j Instance<'j>,
     episode: Episode,
     n_steps: u64,
     /// Counted after each step.
@@ -247,7 +247,7 @@ fn n_candidates(episode: &Episode, graph: &Graph) -> u32 {
     nodes.filter(|&node| episode.is_candidate(node)).count() as u32
 }
 
-impl<'a> Job<'a> {
+impl<'a> Rollout<'a> {
     fn new(
         problem: &'a Problem,
         graphs: &'a [Arc<Graph>],
@@ -261,10 +261,10 @@ impl<'a> Job<'a> {
                 "reductions inside the episode are for vertex covers: leave them out",
             ));
         }
-        let mut given = Vec::with_capacity(graphs.len());
+        let mut instances = Vec::with_capacity(graphs.len());
         for graph in graphs {
             check_graph(problem, graph)?;
-            given.push(Given {
+            instances.push(Instance {
                 graph,
                 path: usable_path(policy, graph.weights().is_some(), options.path)?,
                 partition: Partition::by_nonzeros(graph, options.n_ranks),
@@ -274,41 +274,42 @@ impl<'a> Job<'a> {
             problem,
             policy,
             options,
-            graphs: given,
+            graphs: instances,
         })
     }
 
     /// Refuses what this process, one of `n_processes`, has no memory for: a step scores all graphs at once.
     fn check_memory(&self, n_processes: u32) -> Result<(), Error> {
         keep_freed_memory();
-        let graphs = (self.graphs.iter()).filter(|given| !self.has_table(given));
-        let nodes = graphs.map(|given| u64::from(given.graph.n_nodes()));
+        let graphs = (self.graphs.iter()).filter(|instance| !self.has_table(instance));
+        let nodes = graphs.map(|instance| u64::from(instance.graph.n_nodes()));
         let least = embedding_bytes(self.policy.config.shape(), nodes.sum());
         let cure = "give fewer graphs at a time, or smaller ones, or a policy of less width";
         check_room(&self.options.device, least / u64::from(n_processes), cure)
     }
 
     /// Whether a graph is scored in closed form, which makes no embeddings.
-    fn has_table(&self, given: &Given<'_>) -> bool {
-        given.path == Path::Collapsed && closed_form(self.policy, self.options).is_some()
+    fn has_table(&self, instance: &Instance<'_>) -> bool {
+        instance.path == Path::Collapsed && closed_form(self.policy, self.options).is_some()
     }
 
     fn finish(&self, played: AllPlayed, timer: &Timer) -> Result<Vec<Answer>, Error> {
         let (played, exchange) = played;
         let mut objectives = Vec::with_capacity(played.len());
-        for (given, played) in self.graphs.iter().zip(&played) {
-            objectives.push(check_answer(self.problem, given.graph, &played.nodes)?);
+        for (instance, played) in self.graphs.iter().zip(&played) {
+            objectives.push(check_answer(self.problem, instance.graph, &played.nodes)?);
         }
         let seconds = timer.elapsed_s();
         let answers = self.graphs.iter().zip(played).zip(objectives);
-        let answer = |((given, played), objective): ((&Given<'_>, Played), Objective)| Answer {
-            nodes: played.nodes,
-            objective,
-            n_steps: played.n_steps,
-            path: given.path,
-            exchange,
-            seconds,
-        };
+        let answer =
+            |((instance, played), objective): ((&Instance<'_>, Played), Objective)| Answer {
+                nodes: played.nodes,
+                objective,
+                n_steps: played.n_steps,
+                path: instance.path,
+                exchange,
+                seconds,
+            };
         Ok(answers.map(answer).collect())
     }
 
@@ -317,7 +318,7 @@ impl<'a> Job<'a> {
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         let mut ranks = Ranks::new(comm, self.options.deadline);
         let scorer = Scorer::new(self, device, ranks.comm.rank());
-        let has_sums = |given| scorer.table_of(given).is_none();
+        let has_sums = |instance| scorer.table_of(instance).is_none();
         check_wanted(self.options.communication, self.graphs.iter().any(has_sums))?;
         let mut best: Vec<Best> = Vec::with_capacity(self.graphs.len());
         let mut all = Vec::new();
@@ -338,8 +339,8 @@ impl<'a> Job<'a> {
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Running<'j>>, Error> {
         let mut all = Vec::with_capacity(self.graphs.len());
-        for given in &self.graphs {
-            all.push(self.begin(given, scorer)?);
+        for instance in &self.graphs {
+            all.push(self.begin(instance, scorer)?);
         }
         let mut n_passed = start;
         loop {
@@ -358,7 +359,7 @@ impl<'a> Job<'a> {
                         kept.update(residual);
                         kept.n_candidates(residual)
                     }
-                    None => n_candidates(&running.episode, running.given.graph),
+                    None => n_candidates(&running.episode, running.instance.graph),
                 };
             }
             n_passed = 0;
@@ -374,7 +375,7 @@ impl<'a> Job<'a> {
     fn keep_better(&self, all: &[Running<'_>], best: &mut Vec<Best>) -> Result<(), Error> {
         for (i, running) in all.iter().enumerate() {
             let nodes = running.episode.picks();
-            let objective = check_answer(self.problem, running.given.graph, nodes)?;
+            let objective = check_answer(self.problem, running.instance.graph, nodes)?;
             let mut new = Best {
                 objective,
                 played: Played {
@@ -410,25 +411,34 @@ impl<'a> Job<'a> {
         }
         leave_group(&scorer.device, ranks.timeout)?;
         let communication = self.options.communication.unwrap_or_default();
-        let counts = (before, bytes.iter().sum());
-        Exchange::of_job(ranks, &scorer.device, communication, counts).map(Some)
+        let matrix_bytes = bytes.iter().sum();
+        Exchange::of_job(ranks, &scorer.device, communication, before, matrix_bytes).map(Some)
     }
 
-    fn begin<'j>(&'j self, given: &'j Given<'j>, scorer: &Scorer) -> Result<Running<'j>, Error> {
-        let episode = self.problem.begin(Arc::clone(given.graph));
-        let kept = self.kept_scores(given, scorer, &episode)?;
-        let shard = match scorer.table_of(given).is_some() || kept.is_some() {
+    fn begin<'j>(
+        &'j self,
+        instance: &'j Instance<'j>,
+        scorer: &Scorer,
+    ) -> Result<Running<'j>, Error> {
+        let episode = self.problem.begin(Arc::clone(instance.graph));
+        let kept = self.kept_scores(instance, scorer, &episode)?;
+        let shard = match scorer.table_of(instance).is_some() || kept.is_some() {
             true => None,
             false => {
                 let communication = self.options.communication.unwrap_or_default();
-                let shard = cut_lists(given.graph, &given.partition, scorer.rank, communication);
+                let shard = cut_lists(
+                    instance.graph,
+                    &instance.partition,
+                    scorer.rank,
+                    communication,
+                );
                 Some(shard.resident(&scorer.device)?)
             }
         };
         Ok(Running {
-            given,
+            instance,
             kept,
-            n_candidates: n_candidates(&episode, given.graph),
+            n_candidates: n_candidates(&episode, instance.graph),
             episode,
             n_steps: 0,
             shard,
@@ -438,19 +448,19 @@ impl<'a> Job<'a> {
     /// The scores of a graph, where they can be kept. Those of more layers are kept where nothing is exchanged.
     fn kept_scores(
         &self,
-        given: &Given<'_>,
+        instance: &Instance<'_>,
         scorer: &Scorer,
         episode: &Episode,
     ) -> Result<Option<KeptScores>, Error> {
-        let graph = given.graph;
+        let graph = instance.graph;
         let needs_edge = self.problem.name == MINIMUM_VERTEX_COVER.name;
         let follows = episode.state().follows_residual();
-        let has_table = scorer.table_of(given).is_some();
-        if given.path != Path::Collapsed || !(follows || needs_edge && !has_table) {
+        let has_table = scorer.table_of(instance).is_some();
+        if instance.path != Path::Collapsed || !(follows || needs_edge && !has_table) {
             return Ok(None);
         }
         if has_table {
-            let own = given.partition.range(scorer.rank);
+            let own = instance.partition.range(scorer.rank);
             return Ok(Some(KeptScores::of_table(graph, own)));
         }
         let is_alone = self.options.n_ranks == 1 && self.options.communication.is_none();
@@ -471,7 +481,7 @@ impl<'a> Job<'a> {
         let mut tops = Vec::with_capacity(running.len());
         let mut all_finite = true;
         for running in running.iter_mut() {
-            let n_nodes = running.given.graph.n_nodes();
+            let n_nodes = running.instance.graph.n_nodes();
             let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
             let mut top = TopD::new(n_picks + n_more);
             if let Some(kept) = &mut running.kept {
@@ -489,8 +499,8 @@ impl<'a> Job<'a> {
             let Some(rows) = rows else {
                 continue;
             };
-            let own = running.given.partition.range(scorer.rank);
-            let scores = match scorer.table_of(running.given) {
+            let own = running.instance.partition.range(scorer.rank);
+            let scores = match scorer.table_of(running.instance) {
                 Some(table) => rows.table_scores(table, own.clone()),
                 None => scores.by_ref().take(own.len()).collect(),
             };
@@ -512,10 +522,12 @@ impl<'a> Job<'a> {
 
     /// What all nodes are scored by; absent where scores are kept.
     fn rows<'r>(&self, running: &'r Running<'_>) -> Option<StateRows<'r>> {
-        let Running { given, episode, .. } = running;
+        let Running {
+            instance, episode, ..
+        } = running;
         let scale = self.policy.config.adjacency_scale;
         let is_kept = running.kept.is_some();
-        (!is_kept).then(|| StateRows::new(given.graph, episode, scale, given.path))
+        (!is_kept).then(|| StateRows::new(instance.graph, episode, scale, instance.path))
     }
 
     /// The scores of the own nodes of all graphs without a closed form, graph by graph. Paths differ where some graphs have weights, so
@@ -527,7 +539,7 @@ impl<'a> Job<'a> {
         rows: &[Option<StateRows<'_>>],
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let is_of = |r: &Running<'_>, path| r.shard.is_some() && r.given.path == path;
+        let is_of = |r: &Running<'_>, path| r.shard.is_some() && r.instance.path == path;
         let mut of_graphs: Vec<Vec<f32>> = vec![Vec::new(); running.len()];
         for path in [Path::General, Path::FreeFirstLayer, Path::Collapsed] {
             let graphs = 0..running.len();

@@ -376,7 +376,7 @@ impl Trainer {
             (Mode::Deterministic { batch }, _) => {
                 self.step_in_batches(batch, samples, rate, tables, losses)
             }
-            (_, true) => host::sequential(self.settings, samples, rate, (tables, None), losses),
+            (_, true) => host::sequential(self.settings, samples, rate, tables, None, losses),
             (_, false) => self.launch(samples, FallingRate::constant(rate), tables, losses),
         }
     }
@@ -427,8 +427,8 @@ impl Trainer {
         }
         match (self.settings.mode, self.device.is_host()) {
             (Mode::Hogwild, true) => {
-                let both = (tables, Some(squares));
-                host::sequential(self.settings, samples, rate, both, losses)
+                let squares = Some(squares);
+                host::sequential(self.settings, samples, rate, tables, squares, losses)
             }
             _ => Err(self.unsupported("Adagrad")),
         }

@@ -172,8 +172,9 @@ impl<'a> PolicyRun<'a> {
         let Scorer::Model(model) = scorer else {
             return Ok(None);
         };
-        let counts = (before, model.model.shard.bytes());
-        Exchange::of_job(ranks, &model.model.device, self.communication(), counts).map(Some)
+        let RankModel { device, shard, .. } = &model.model;
+        let communication = self.communication();
+        Exchange::of_job(ranks, device, communication, before, shard.bytes()).map(Some)
     }
 
     fn check_scorer(&self, scorer: &Scorer<'_>) -> Result<(), Error> {
@@ -289,7 +290,7 @@ impl<'a> PolicyRun<'a> {
         let (partition, communication) = (&self.partition, self.communication());
         let shard = match self.adjacency {
             Adjacency::Csr(graph) => cut_lists(graph, partition, rank, communication),
-            Adjacency::Bits(bits) => cut_bits((bits, shard), partition, rank, communication),
+            Adjacency::Bits(bits) => cut_bits(bits, shard, partition, rank, communication),
         };
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         let model = RankModel {

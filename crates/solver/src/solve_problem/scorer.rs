@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_layers::{BatchLayout, Group, Path, Propagation, ScoreTable, StateBatch};
 
-use super::{Given, Job, Running};
+use super::{Instance, Rollout, Running};
 use crate::rows::{StateRows, without_rows};
 use crate::{Error, SolveOptions, TrainedPolicy};
 
@@ -26,18 +26,18 @@ pub(super) struct Scorer {
 }
 
 impl Scorer {
-    pub(super) fn new(job: &Job<'_>, device: Device, rank: u32) -> Scorer {
+    pub(super) fn new(rollout: &Rollout<'_>, device: Device, rank: u32) -> Scorer {
         Scorer {
-            table: closed_form(job.policy, job.options),
+            table: closed_form(rollout.policy, rollout.options),
             device,
             rank,
         }
     }
 
-    pub(super) fn table_of(&self, given: &Given<'_>) -> Option<&ScoreTable> {
+    pub(super) fn table_of(&self, instance: &Instance<'_>) -> Option<&ScoreTable> {
         self.table
             .as_ref()
-            .filter(|_| given.path == Path::Collapsed)
+            .filter(|_| instance.path == Path::Collapsed)
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn state_batch(
     rank: u32,
 ) -> Result<StateBatch, Error> {
     let group = |&i: &usize| Group {
-        partition: running[i].given.partition.clone(),
+        partition: running[i].instance.partition.clone(),
         n_states: 1,
     };
     let layout = Arc::new(BatchLayout::new(chosen.iter().map(group).collect(), rank));
@@ -57,7 +57,7 @@ pub(super) fn state_batch(
     let mut shards = Vec::with_capacity(chosen.len());
     let rows = || chosen.iter().filter_map(|&i| rows[i].as_ref());
     for (&i, rows) in chosen.iter().zip(rows()) {
-        for node in running[i].given.partition.range(rank) {
+        for node in running[i].instance.partition.range(rank) {
             rows.push(node, &mut batch);
         }
         shards.extend(running[i].shard.clone());

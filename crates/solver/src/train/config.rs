@@ -1,6 +1,5 @@
 //! Everything that decides what a training run computes. Ranks, devices and folders are not part of it.
 
-
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 use shardgraph_error::words;

@@ -87,7 +87,8 @@ impl SumsOverRanks {
     pub(super) fn of(
         has_sums: bool,
         communication: Communication,
-        (ranks, batch_ranks): (u32, u32),
+        ranks: u32,
+        batch_ranks: u32,
     ) -> Option<SumsOverRanks> {
         let is_exact = !has_sums || ranks == 1 || communication.is_exact();
         (!is_exact).then(|| SumsOverRanks {

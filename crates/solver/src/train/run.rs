@@ -298,7 +298,8 @@ fn begin(
     let sums = SumsOverRanks::of(
         trainer.has_sums(),
         options.communication.unwrap_or_default(),
-        (options.n_ranks, options.n_batch_ranks),
+        options.n_ranks,
+        options.n_batch_ranks,
     );
     if options.resume {
         checkpoint::check_sums(&trainer, sums.as_ref())?;
@@ -415,8 +416,8 @@ fn end_sums(
     if !trainer.has_sums() {
         return Ok(None);
     }
-    let counts = (before, trainer.shard_bytes());
-    Exchange::of_job(ranks, trainer.device(), communication, counts).map(Some)
+    let bytes = trainer.shard_bytes();
+    Exchange::of_job(ranks, trainer.device(), communication, before, bytes).map(Some)
 }
 
 impl Preset {

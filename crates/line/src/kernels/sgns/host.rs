@@ -30,7 +30,8 @@ pub(super) fn sequential<T: Element>(
     settings: Settings,
     samples: &Samples<'_>,
     rate: f32,
-    (tables, squares): (Tables<'_, T>, Option<Tables<'_, f32>>),
+    tables: Tables<'_, T>,
+    squares: Option<Tables<'_, f32>>,
     losses: Option<&mut Buffer>,
 ) -> Result<(), Error> {
     let drawn = HostSamples::new(settings, samples)?;
@@ -51,7 +52,7 @@ pub(super) fn sequential<T: Element>(
     Arch::new().dispatch(Descent {
         tables: Raw::new(tables)?,
         squares: squares.map(Raw::new).transpose()?,
-        queue: Queue::new(&drawn, samples.count, (size_of::<T>(), of_block)),
+        queue: Queue::new(&drawn, samples.count, size_of::<T>(), of_block),
         scratch: Scratch::new(settings, in_place),
         block,
         losses,
@@ -129,14 +130,7 @@ impl<T: Element> Descent<'_, T> {
             let losses = losses.map(|losses| &mut losses[i as usize..][..n]);
             // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
             unsafe {
-                block::samples::<T, S, R, IS_USUAL>(
-                    simd,
-                    &self.queue,
-                    (i, n),
-                    &call,
-                    block,
-                    losses,
-                );
+                block::samples::<T, S, R, IS_USUAL>(simd, &self.queue, i, n, &call, block, losses);
             }
             i += n as u64;
         }
@@ -153,7 +147,7 @@ impl<T: Element> Descent<'_, T> {
         while i < self.count {
             self.queue.advance_block(i, ahead);
             let queue = &self.queue;
-            let n = run::length::<S>(queue, (i, self.count - i), has_one_table);
+            let n = run::length::<S>(queue, i, self.count - i, has_one_table);
             if n == 0 {
                 queue.ask(i, ahead);
                 self.one::<S, R>(simd, i);
@@ -190,13 +184,15 @@ impl<T: Element> Descent<'_, T> {
     #[inline(always)]
     fn one<S: Simd, const R: usize>(&mut self, simd: S, i: u64) {
         let (source, targets) = self.queue.sample(i);
-        let (tables, scratch) = ((self.tables, self.squares), &mut self.scratch);
+        let (tables, squares) = (self.tables, self.squares);
+        let (rate, scratch) = (self.rate, &mut self.scratch);
         // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
         unsafe {
             match size_of::<T>() {
                 4 => {
-                    let sample = (source, targets);
-                    kernel::sample::<T, S, R>(simd, sample, self.rate, tables, scratch);
+                    kernel::sample::<T, S, R>(
+                        simd, source, targets, rate, tables, squares, scratch,
+                    );
                 }
                 _ => {
                     let random = self.queue.drawn.rounding_word::<T>(i);
@@ -207,7 +203,7 @@ impl<T: Element> Descent<'_, T> {
                         is_first: self.queue.drawn.begins_group(i),
                         is_last: i + 1 == self.count || self.queue.drawn.begins_group(i + 1),
                     };
-                    half::sample::<T, S, R>(simd, &sample, self.rate, tables, scratch);
+                    half::sample::<T, S, R>(simd, &sample, rate, tables, squares, scratch);
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! Jobs of several vertex parts, and buckets without samples in them: what no store of few parts
 //! has.
 
+use super::{context, run, small, two_communities};
+use crate::schedule::{BucketPass, Job};
 use crate::train::context::OrderContext;
 use crate::train::export::rows_to_values;
 use crate::train::partition_buffer::PartitionBuffer;
-use super::{context, run, small, two_communities};
 use crate::train::*;
-use crate::schedule::{BucketPass, Job};
 use crate::{ImportOptions, Order, import_file};
 
 #[test]

@@ -8,10 +8,10 @@ use shardgraph_graph::Graph;
 use shardgraph_layers::ScoreTable;
 use shardgraph_shard::Partition;
 
-use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::problem::{
     Episode, MAXIMUM_CLIQUE, MAXIMUM_INDEPENDENT_SET, Problem, ProblemState, ResidualGraph,
 };
+use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::select::TopD;
 use crate::{
     AdjacencyScale, PolicyConfig, Select, SolveOptions, TrainedPolicy, check_cover, solve_problem,

@@ -7,14 +7,14 @@ use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, GraphBuilder};
 use shardgraph_random::KeyedRng;
 
+use super::{bits, file, in_folder, run, scalars, small, why};
+use crate::AdjacencyScale;
+use crate::problem::{Episode, MAXIMUM_CUT, MINIMUM_VERTEX_COVER, PROBLEMS, Problem};
 use crate::train::batch::{Batch, BatchRules, Plan};
 use crate::train::dataset::Dataset;
 use crate::train::grid::Grid;
 use crate::train::memory::{Drawn, ReplayMemory};
-use super::{bits, file, in_folder, run, scalars, small, why};
 use crate::train::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train_as_rank};
-use crate::AdjacencyScale;
-use crate::problem::{Episode, MAXIMUM_CUT, MINIMUM_VERTEX_COVER, PROBLEMS, Problem};
 use shardgraph_layers::Path;
 
 /// (ranks, rows of the grid).
@@ -132,7 +132,8 @@ fn rows_without_work_are_refused() {
     };
     for (states_per_product, n_ranks) in [(None, 3), (Some(18), 3), (Some(9), 4)] {
         let options = on_grid(n_ranks, n_ranks);
-        let error = crate::train::train(&config(states_per_product), &options, &mut |_| ()).unwrap_err();
+        let error =
+            crate::train::train(&config(states_per_product), &options, &mut |_| ()).unwrap_err();
         assert!(
             error.to_string().contains("set `states_per_product`"),
             "{error}"

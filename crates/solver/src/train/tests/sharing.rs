@@ -7,11 +7,11 @@ use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::Communication;
 
 use super::{bits, in_folder, run, small};
-use crate::train::trainer::Trainer;
-use crate::train::{PrioritizedConfig, RunOptions, TrainConfig, train};
-use crate::tests::communication::LAYERS;
 use crate::problem::problem_by_name;
 use crate::residual::Ranks;
+use crate::tests::communication::LAYERS;
+use crate::train::trainer::Trainer;
+use crate::train::{PrioritizedConfig, RunOptions, TrainConfig, train};
 use shardgraph_error::Class;
 
 /// Three layers over several graphs of different sizes, two environments; all picks are drawn, so that rounding decides none.

@@ -1,8 +1,8 @@
 //! The policy that a run gives is the best of those that were tried on held-back graphs.
 
 use super::{bits, in_folder, run, small};
-use crate::train::{Evaluation, InitialRule, RunOptions, StepReport, TrainConfig, train};
 use crate::problem::{PROBLEMS, Sense};
+use crate::train::{Evaluation, InitialRule, RunOptions, StepReport, TrainConfig, train};
 
 fn tried(steps: u64) -> TrainConfig {
     TrainConfig {

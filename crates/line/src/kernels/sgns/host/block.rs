@@ -161,7 +161,8 @@ pub(super) struct Call<T> {
 pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL: bool>(
     simd: S,
     queue: &Queue<'_>,
-    (first, n): (u64, usize),
+    first: u64,
+    n: usize,
     call: &Call<T>,
     block: &mut Block,
     mut losses: Option<&mut [f32]>,
@@ -190,14 +191,14 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
             for sample in from..end {
                 queue.ask_targets(first + sample as u64, ahead);
                 let random = mix(random.wrapping_add((sample as u32 + 1).wrapping_mul(SPREAD)));
-                finish::<T, S, IS_USUAL>(simd, (sample, random), call, block);
+                finish::<T, S, IS_USUAL>(simd, sample, random, call, block);
             }
         }
         block.give_losses(from..end, &mut losses);
         from = end;
     }
     // SAFETY: as above.
-    unsafe { give_negatives::<T, S, IS_USUAL>((negatives, random), call, block) };
+    unsafe { give_negatives::<T, S, IS_USUAL>(negatives, random, call, block) };
 }
 
 /// The negatives' rows as they are, with nothing to be added yet.
@@ -229,7 +230,8 @@ unsafe fn take_negatives<T, S: Simd, const IS_USUAL: bool>(
 /// As [`take_negatives`].
 #[inline(always)]
 unsafe fn give_negatives<T, S: Simd, const IS_USUAL: bool>(
-    (negatives, random): (&[u32], u32),
+    negatives: &[u32],
+    random: u32,
     call: &Call<T>,
     block: &mut Block,
 ) {
@@ -372,10 +374,10 @@ unsafe fn add_up<S: Simd, const R: usize, const IS_USUAL: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         for first in (0..whole).step_by(TILE) {
-            add_up_tile::<S, R, TILE>(simd, run.clone(), (first, dim), block);
+            add_up_tile::<S, R, TILE>(simd, run.clone(), first, dim, block);
         }
         for first in whole..n_negatives {
-            add_up_tile::<S, R, 1>(simd, run.clone(), (first, dim), block);
+            add_up_tile::<S, R, 1>(simd, run.clone(), first, dim, block);
         }
     }
 }
@@ -386,7 +388,8 @@ unsafe fn add_up<S: Simd, const R: usize, const IS_USUAL: bool>(
 unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
     simd: S,
     run: Range<usize>,
-    (first, dim): (usize, usize),
+    first: usize,
+    dim: usize,
     block: &mut Block,
 ) {
     let whole = dim / WIDTH * WIDTH;
@@ -400,7 +403,7 @@ unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
                     wide[k][register] = load::<S>(sums.add(k * dim + at + register * S::F32_LANES));
                 }
             }
-            add_samples::<S, R, K>(simd, run.clone(), (first, at), &mut wide, block);
+            add_samples::<S, R, K>(simd, run.clone(), first, at, &mut wide, block);
             for k in 0..K {
                 for register in 0..R {
                     store::<S>(
@@ -412,7 +415,7 @@ unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { add_up_columns(run, (first, K), whole..dim, block) };
+    unsafe { add_up_columns(run, first, K, whole..dim, block) };
 }
 
 /// Adds the samples of a run to the sums of K negatives, for the columns of R registers from `at` on.
@@ -423,7 +426,8 @@ unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
 unsafe fn add_samples<S: Simd, const R: usize, const K: usize>(
     simd: S,
     run: Range<usize>,
-    (first, at): (usize, usize),
+    first: usize,
+    at: usize,
     wide: &mut [[S::f32s; R]; K],
     block: &Block,
 ) {
@@ -452,7 +456,8 @@ unsafe fn add_samples<S: Simd, const R: usize, const K: usize>(
 #[inline(always)]
 unsafe fn add_up_columns(
     run: Range<usize>,
-    (first, n): (usize, usize),
+    first: usize,
+    n: usize,
     columns: Range<usize>,
     block: &mut Block,
 ) {
@@ -476,7 +481,8 @@ unsafe fn add_up_columns(
 #[inline(always)]
 unsafe fn finish<T, S: Simd, const IS_USUAL: bool>(
     simd: S,
-    (sample, random): (usize, u32),
+    sample: usize,
+    random: u32,
     call: &Call<T>,
     block: &mut Block,
 ) {
@@ -485,14 +491,14 @@ unsafe fn finish<T, S: Simd, const IS_USUAL: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         match whole {
-            0 => update_ends::<S, 0, true>(simd, (sample, 0, dim), block),
-            _ => update_ends::<S, TILE, true>(simd, (sample, 0, dim), block),
+            0 => update_ends::<S, 0, true>(simd, sample, 0, dim, block),
+            _ => update_ends::<S, TILE, true>(simd, sample, 0, dim, block),
         }
         for first in (TILE..whole).step_by(TILE) {
-            update_ends::<S, TILE, false>(simd, (sample, first, dim), block);
+            update_ends::<S, TILE, false>(simd, sample, first, dim, block);
         }
         for first in whole..n_negatives {
-            update_ends::<S, 1, false>(simd, (sample, first, dim), block);
+            update_ends::<S, 1, false>(simd, sample, first, dim, block);
         }
         if size_of::<T>() == 4 {
             return;
@@ -517,7 +523,9 @@ unsafe fn finish<T, S: Simd, const IS_USUAL: bool>(
 #[inline(always)]
 unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
     simd: S,
-    (sample, first, dim): (usize, usize, usize),
+    sample: usize,
+    first: usize,
+    dim: usize,
     block: &mut Block,
 ) {
     let (source, target) = block.ends[sample];
@@ -548,7 +556,7 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { update_columns::<OWN>((sample, first, K), whole..dim, block) };
+    unsafe { update_columns::<OWN>(sample, first, K, whole..dim, block) };
 }
 
 /// As [`update_ends`], for the columns behind the last whole register.
@@ -557,7 +565,9 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
 /// As [`update_ends`].
 #[inline(always)]
 unsafe fn update_columns<const OWN: bool>(
-    (sample, first, n): (usize, usize, usize),
+    sample: usize,
+    first: usize,
+    n: usize,
     columns: Range<usize>,
     block: &mut Block,
 ) {

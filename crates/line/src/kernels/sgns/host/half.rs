@@ -32,7 +32,8 @@ pub(super) unsafe fn sample<T, S: Simd, const R: usize>(
     simd: S,
     sample: &Sample<'_>,
     rate: f32,
-    (tables, squares): (Raw<T>, Option<Raw<f32>>),
+    tables: Raw<T>,
+    squares: Option<Raw<f32>>,
     scratch: &mut Scratch,
 ) {
     debug_assert_eq!(size_of::<T>(), size_of::<u16>());

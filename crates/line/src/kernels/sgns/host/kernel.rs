@@ -18,9 +18,11 @@ pub(super) const WIDTH: usize = 16;
 #[inline(always)]
 pub(super) unsafe fn sample<T, S: Simd, const R: usize>(
     simd: S,
-    (source, targets): (u32, &[u32]),
+    source: u32,
+    targets: &[u32],
     rate: f32,
-    (tables, squares): (Raw<T>, Option<Raw<f32>>),
+    tables: Raw<T>,
+    squares: Option<Raw<f32>>,
     scratch: &mut Scratch,
 ) {
     debug_assert_eq!(size_of::<T>(), size_of::<f32>());

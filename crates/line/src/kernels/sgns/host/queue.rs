@@ -62,7 +62,8 @@ impl<'a> Queue<'a> {
     pub(super) fn new(
         drawn: &'a HostSamples<'a>,
         count: u64,
-        (cell, block): (usize, u64),
+        cell: usize,
+        block: u64,
     ) -> Queue<'a> {
         let n_slots = drawn.settings.n_negatives as usize + 1;
         let n_groups = BLOCK as usize + 1;

@@ -69,7 +69,8 @@ impl Run {
 #[inline(always)]
 pub(super) fn length<S: Simd>(
     queue: &Queue<'_>,
-    (first, most): (u64, u64),
+    first: u64,
+    most: u64,
     has_one_table: bool,
 ) -> usize {
     let (sources, targets) = queue.lanes(first, (RUN as u64).min(most) as usize);
