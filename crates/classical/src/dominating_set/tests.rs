@@ -14,9 +14,7 @@ use crate::dominating_set::reduction::{Decisions, Reduction};
 use crate::dominating_set::rows::{Rows, SetCover};
 use crate::dominating_set::{check_dominating_set, naive, neighborhoods, solve};
 use crate::solution::{Options, Solution};
-use crate::tests::{
-    complete, cycle, many_complete, odd_graphs, random_graph, small_graph, star,
-};
+use crate::tests::{complete, cycle, many_complete, odd_graphs, random_graph, small_graph, star};
 
 fn dominating(graph: &Graph, options: &Options<'_>) -> Solution {
     let solution = solve(graph, options, &Budget::unlimited()).unwrap();
