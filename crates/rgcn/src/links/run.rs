@@ -15,7 +15,7 @@ use super::trainer::{LinkReport, LinkTrainer, Tables, layout_of, message_graph};
 use crate::Error;
 use crate::model::comm::RankComm;
 use crate::model::layout::Layout;
-use crate::train::run::{self, RunFolder, Trainer};
+use crate::train::run::{self, RunFolder};
 use crate::train::run_ranks;
 use crate::train::schedule::CheckpointSchedule;
 
@@ -188,10 +188,7 @@ impl LinkJob<'_> {
             self.options.checkpoint_epochs,
             self.options.checkpoint_s,
         );
-        let reports = match trainer.is_stopped() {
-            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
-            true => Vec::new(),
-        };
+        let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
         let last = reports.last().and_then(|report| report.valid);
         trainer.take_best(ranks)?;
         let (best_epoch, best) = match &trainer.best {

@@ -8,13 +8,13 @@ use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
 use shardgraph_random::KeyedRng;
 
-use super::classes::{gather_times, share_of_right};
+use super::classes::share_of_right;
 use super::evaluation::labelled;
 use super::folder::{Run, Saved};
+use super::job::{Epochs, Inputs};
 use super::memory::DeviceMemory;
 use super::model::{Model, Start};
-use super::run::{self, RunFolder, Trainer};
-use super::schedule::CheckpointSchedule;
+use super::run::{RunFolder, Trainer};
 use super::state::{State, params_hash};
 use super::{EpochReport, Evaluation, Execution, Outcome, Prediction, RunOptions, ValidScores};
 use crate::error::diverged;
@@ -24,10 +24,10 @@ use crate::model::loss::Targets;
 use crate::model::neighbourhood::{FanOut, Sampler};
 use crate::model::network::Network;
 use crate::partition::Method;
-use crate::{Config, Error, Labels, RelationalGraph};
+use crate::{Config, Error, RelationalGraph};
 
 /// Refuses what steps by batches do not do.
-fn check(options: &RunOptions) -> Result<(), Error> {
+pub(super) fn check(options: &RunOptions) -> Result<(), Error> {
     if options.budget_per_device.is_some() {
         let message =
             "budget_per_device: a batch has its neighbourhood alone: leave the budget out";
@@ -75,105 +75,72 @@ fn network_of_rows<'a>(
     })
 }
 
-/// The part of a run by batches that all ranks share.
+/// One rank's run by batches: trains and evaluates.
 ///
 /// Every rank has all rows and layers, and finds the neighbourhood of a step. They share its
 /// messages out, and give each other the rows that they have stepped.
-pub(super) struct BatchJob<'a> {
-    graph: &'a RelationalGraph,
-    labels: &'a Labels,
-    config: &'a Config,
-    options: &'a RunOptions,
-}
-
-impl<'a> BatchJob<'a> {
-    /// A job whose labels and settings fit the graph.
-    pub(super) fn new(
-        graph: &'a RelationalGraph,
-        labels: &'a Labels,
-        config: &'a Config,
-        options: &'a RunOptions,
-    ) -> Result<BatchJob<'a>, Error> {
-        check(options)?;
-        Ok(BatchJob {
-            graph,
-            labels,
-            config,
-            options,
-        })
-    }
-
-    /// One rank's run: trains and evaluates.
-    pub(super) fn run(
-        &self,
-        comm: &mut Comm,
-        start: Start<impl Borrow<State>>,
-        folder: Option<&mut RunFolder>,
-        progress: &mut dyn FnMut(&EpochReport),
-    ) -> Result<Outcome, Error> {
-        let BatchJob {
-            graph,
-            labels,
-            config,
-            options,
-        } = *self;
-        let rows = graph_of_rows(config, graph)?;
-        let layout = layout_of_rows(&rows, config, labels.n_classes())?;
-        let ranks = &mut RankComm::new(comm, options.deadline);
-        let network = network_of_rows(config, &layout, labels.n_classes())?;
-        let mut train = labels.train().to_vec();
-        train.sort_unstable();
-        let mut trainer = BatchTrainer {
-            labels,
-            options,
-            train,
-            batches: Batches {
-                method: options.partition,
-                ..Batches::new(graph, config, labels.n_classes(), Model::new(network))
-            },
+pub(super) fn run(
+    inputs: Inputs<'_>,
+    comm: &mut Comm,
+    start: Start<impl Borrow<State>>,
+    folder: Option<&mut RunFolder>,
+    progress: &mut dyn FnMut(&EpochReport),
+) -> Result<Outcome, Error> {
+    let Inputs {
+        graph,
+        labels,
+        config,
+        options,
+    } = inputs;
+    let rows = graph_of_rows(config, graph)?;
+    let layout = layout_of_rows(&rows, config, labels.n_classes())?;
+    let ranks = &mut RankComm::new(comm, options.deadline);
+    let network = network_of_rows(config, &layout, labels.n_classes())?;
+    let mut train = labels.train().to_vec();
+    train.sort_unstable();
+    let mut trainer = BatchTrainer {
+        inputs,
+        train,
+        batches: Batches {
+            method: options.partition,
+            ..Batches::new(graph, config, labels.n_classes(), Model::new(network))
+        },
+    };
+    let begin = alone(|alone| trainer.batches.model.load(start, alone))?;
+    let Epochs { reports, times } =
+        inputs.run_epochs(&mut trainer, begin, folder, ranks, progress)?;
+    let best_epoch = trainer.batches.model.take_best();
+    let nodes = labelled(labels);
+    let predicted = trainer.batches.predict_shared(&nodes, ranks)?;
+    let classes: Vec<u32> = predicted.iter().map(|of| of.class).collect();
+    let learnt: Vec<u32> = trainer.train.iter().map(|&(node, _)| node).collect();
+    let mut batches = trainer.batches;
+    let n_bytes = batches.model.network.n_bytes() + batches.peak_bytes;
+    let bytes_per_rank = ranks.gather(&[n_bytes])?;
+    let (model, params_hash) = alone(|alone| {
+        let model = match options.keeps_model {
+            false => None,
+            true => batches
+                .model
+                .saved(Run::new(inputs), &learnt, best_epoch, alone)?,
         };
-        let begin = alone(|alone| trainer.batches.model.load(start, alone))?;
-        let (n_epochs, seconds) = (options.checkpoint_epochs, options.checkpoint_s);
-        let schedule = CheckpointSchedule::new(config.epochs, n_epochs, seconds);
-        let timer = Timer::wall();
-        ranks.exchange_s = 0.0;
-        let reports = match trainer.is_stopped() {
-            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
-            true => Vec::new(),
-        };
-        let times = gather_times(timer.elapsed_s(), ranks)?;
-        let best_epoch = trainer.batches.model.take_best();
-        let nodes = labelled(labels);
-        let predicted = trainer.batches.predict_shared(&nodes, ranks)?;
-        let classes: Vec<u32> = predicted.iter().map(|of| of.class).collect();
-        let learnt: Vec<u32> = trainer.train.iter().map(|&(node, _)| node).collect();
-        let mut batches = trainer.batches;
-        let n_bytes = batches.model.network.n_bytes() + batches.peak_bytes;
-        let bytes_per_rank = ranks.gather(&[n_bytes])?;
-        let (model, params_hash) = alone(|alone| {
-            let run = Run::new(graph, labels, config, options);
-            let model = match options.keeps_model {
-                false => None,
-                true => batches.model.saved(run, &learnt, best_epoch, alone)?,
-            };
-            Ok::<_, Error>((model, params_hash(&mut batches.model.network, alone)?))
-        })?;
-        Ok(Outcome {
-            reports,
-            best_epoch,
-            evaluation: Evaluation::new(labels, &nodes, &classes),
-            params_hash,
-            devices: bytes_per_rank
-                .iter()
-                .map(|&bytes| memory_of(bytes))
-                .collect(),
-            bytes_per_rank,
-            times,
-            n_idle_ranks: 0,
-            model,
-            config: config.clone(),
-        })
-    }
+        Ok::<_, Error>((model, params_hash(&mut batches.model.network, alone)?))
+    })?;
+    Ok(Outcome {
+        reports,
+        best_epoch,
+        evaluation: Evaluation::new(labels, &nodes, &classes),
+        params_hash,
+        devices: bytes_per_rank
+            .iter()
+            .map(|&bytes| memory_of(bytes))
+            .collect(),
+        bytes_per_rank,
+        times,
+        n_idle_ranks: 0,
+        model,
+        config: config.clone(),
+    })
 }
 
 /// The memory of one device that held `n_bytes`: what a neighbourhood takes is not predicted.
@@ -373,8 +340,7 @@ impl BatchPass<'_, '_> {
 
 /// Training by batches of the nodes to learn from.
 struct BatchTrainer<'a> {
-    labels: &'a Labels,
-    options: &'a RunOptions,
+    inputs: Inputs<'a>,
     /// In the order of the nodes.
     train: Vec<(u32, u32)>,
     batches: Batches<'a>,
@@ -435,7 +401,13 @@ impl BatchTrainer<'_> {
         if self.batches.config.patience == 0 {
             return Ok(None);
         }
-        let nodes: Vec<u32> = self.labels.valid().iter().map(|&(node, _)| node).collect();
+        let nodes: Vec<u32> = self
+            .inputs
+            .labels
+            .valid()
+            .iter()
+            .map(|&(node, _)| node)
+            .collect();
         let found = self.batches.predict_shared(&nodes, ranks)?;
         let classes: Vec<u32> = found.iter().map(|of| of.class).collect();
         let loss = |(of, (_, class)): (&Prediction, &(u32, u32))| {
@@ -443,9 +415,9 @@ impl BatchTrainer<'_> {
                 .max(f64::MIN_POSITIVE)
                 .ln()
         };
-        let losses = found.iter().zip(self.labels.valid()).map(loss);
+        let losses = found.iter().zip(self.inputs.labels.valid()).map(loss);
         let scores = ValidScores {
-            accuracy: share_of_right(&classes, self.labels.valid()),
+            accuracy: share_of_right(&classes, self.inputs.labels.valid()),
             loss: losses.sum::<f64>() / nodes.len().max(1) as f64,
         };
         self.batches.model.keep_best(scores);
@@ -509,8 +481,7 @@ impl Trainer for BatchTrainer<'_> {
         if ranks.comm.rank() > 0 {
             return Ok(None);
         }
-        let Batches { graph, config, .. } = self.batches;
-        let run = Run::new(graph, self.labels, config, self.options);
+        let run = Run::new(self.inputs);
         let nodes: Vec<u32> = self.train.iter().map(|&(node, _)| node).collect();
         alone(|alone| self.batches.model.checkpoint(run, &nodes, alone))
     }

@@ -9,15 +9,12 @@ use shardgraph_job::Checkpoint;
 use super::batches;
 use super::evaluation::{held_out, labelled};
 use super::folder::{Run, Saved};
+use super::job::{Epochs, Inputs};
 use super::memory::{self, DeviceMemory, Here};
 use super::model::{Model, Start};
-use super::run::{self, RunFolder, Trainer};
-use super::schedule::CheckpointSchedule;
+use super::run::{RunFolder, Trainer};
 use super::state::{Params, State, params_hash};
-use super::{
-    EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, RankTime, RunOptions,
-    ValidScores,
-};
+use super::{EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, ValidScores};
 use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::device::{DeviceModel, LabelSets, Step};
 use crate::error::diverged;
@@ -54,11 +51,13 @@ fn check_classes(labels: &Labels, config: &Config) -> Result<(), Error> {
 }
 
 /// Refuses settings and labels that cannot be right.
-pub(super) fn check(
-    graph: &RelationalGraph,
-    labels: &Labels,
-    config: &Config,
-) -> Result<(), Error> {
+pub(super) fn check(inputs: Inputs<'_>) -> Result<(), Error> {
+    let Inputs {
+        graph,
+        labels,
+        config,
+        ..
+    } = inputs;
     config.check()?;
     config.check_features(graph)?;
     labels.check_nodes(graph)?;
@@ -71,9 +70,7 @@ pub(super) fn check(
 
 /// The part of a run over the whole graph that all ranks share.
 pub(super) struct WholeJob<'a> {
-    labels: &'a Labels,
-    config: &'a Config,
-    options: &'a RunOptions,
+    inputs: Inputs<'a>,
     layout: Layout<'a>,
     /// That of the labelled nodes that are none to learn from, where epochs do not reach them.
     evaluated: Option<Layout<'a>>,
@@ -107,13 +104,13 @@ fn nodes_of(labels: &[(u32, u32)]) -> Vec<u32> {
 
 impl<'a> WholeJob<'a> {
     /// Lays the work out for all ranks.
-    pub(super) fn new(
-        graph: &'a RelationalGraph,
-        labels: &'a Labels,
-        config: &'a Config,
-        options: &'a RunOptions,
-        here: Here,
-    ) -> Result<WholeJob<'a>, Error> {
+    pub(super) fn new(inputs: Inputs<'a>, here: Here) -> Result<WholeJob<'a>, Error> {
+        let Inputs {
+            graph,
+            labels,
+            config,
+            options,
+        } = inputs;
         let mut train = labels.train().to_vec();
         train.sort_unstable();
         let valid = labels.valid().iter().filter(|_| config.patience > 0);
@@ -139,9 +136,7 @@ impl<'a> WholeJob<'a> {
         let layouts: Vec<&Layout<'_>> = [&layout].into_iter().chain(&evaluated).collect();
         memory::check(config, n_classes, &layouts, options, here)?;
         Ok(WholeJob {
-            labels,
-            config,
-            options,
+            inputs,
             layout,
             evaluated,
             train,
@@ -158,43 +153,31 @@ impl<'a> WholeJob<'a> {
         folder: Option<&mut RunFolder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
-        let RunOptions {
-            deadline,
-            checkpoint_epochs,
-            checkpoint_s,
-            ..
-        } = *self.options;
-        let ranks = &mut RankComm::new(comm, deadline);
+        let inputs = self.inputs;
+        let ranks = &mut RankComm::new(comm, inputs.options.deadline);
         let mut trainer = ClassTrainer::new(self, ranks)?;
         let begin = trainer.model.load(start, ranks)?;
         trainer.begin_on_device(begin)?;
-        let schedule = CheckpointSchedule::new(self.config.epochs, checkpoint_epochs, checkpoint_s);
-        let timer = Timer::wall();
-        ranks.exchange_s = 0.0;
-        let reports = match trainer.is_stopped() {
-            false => run::run(&mut trainer, begin, schedule, folder, ranks, progress)?,
-            true => Vec::new(),
-        };
-        let times = gather_times(timer.elapsed_s(), ranks)?;
+        let Epochs { reports, times } =
+            inputs.run_epochs(&mut trainer, begin, folder, ranks, progress)?;
         let best_epoch = trainer.model.take_best();
-        let model = match self.options.keeps_model {
+        let model = match inputs.options.keeps_model {
             false => None,
             true => {
-                let run = Run::new(self.layout.graph, self.labels, self.config, self.options);
                 let model = &mut trainer.model;
-                model.saved(run, &self.outputs, best_epoch, ranks)?
+                model.saved(Run::new(inputs), &self.outputs, best_epoch, ranks)?
             }
         };
         let mut network = trainer.model.network;
         let params_hash = params_hash(&mut network, ranks)?;
         let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
-        let devices = match self.options.device.is_host() {
+        let devices = match inputs.options.device.is_host() {
             true => DeviceMemory::of(&network, reports.len()).gather(ranks)?,
             false => Vec::new(),
         };
         let evaluation = self.evaluate(network, best_epoch, ranks)?;
         Ok(Outcome {
-            config: self.config.clone(),
+            config: inputs.config.clone(),
             reports,
             best_epoch,
             evaluation,
@@ -214,37 +197,23 @@ impl<'a> WholeJob<'a> {
         n_steps: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Evaluation, Error> {
-        let nodes = labelled(self.labels);
+        let nodes = labelled(self.inputs.labels);
         let Some(layout) = &self.evaluated else {
             let predicted = classes(&mut network, &nodes, ranks)?;
-            return Ok(Evaluation::new(self.labels, &nodes, &predicted));
+            return Ok(Evaluation::new(self.inputs.labels, &nodes, &predicted));
         };
         let learnt = nodes_of(&self.train);
         let of_learnt = classes(&mut network, &learnt, ranks)?;
         let mut wider = network.for_outputs(layout, n_steps)?;
         drop(network);
-        let held_out = held_out(self.labels);
+        let held_out = held_out(self.inputs.labels);
         let of_held_out = classes(&mut wider, &held_out, ranks)?;
         let mut pairs: Vec<(u32, u32)> = learnt.into_iter().zip(of_learnt).collect();
         pairs.extend(held_out.into_iter().zip(of_held_out));
         pairs.sort_unstable();
         let predicted: Vec<u32> = pairs.into_iter().map(|(_, class)| class).collect();
-        Ok(Evaluation::new(self.labels, &nodes, &predicted))
+        Ok(Evaluation::new(self.inputs.labels, &nodes, &predicted))
     }
-}
-
-/// The seconds of all ranks' epochs, on each of them.
-pub(super) fn gather_times(
-    epochs_s: f64,
-    ranks: &mut RankComm<'_>,
-) -> Result<Vec<RankTime>, Error> {
-    let own = [epochs_s.to_bits(), ranks.exchange_s.to_bits()];
-    let all = ranks.gather(&own)?;
-    let of_rank = |words: &[u64]| RankTime {
-        epochs_seconds: f64::from_bits(words[0]),
-        exchange_seconds: f64::from_bits(words[1]),
-    };
-    Ok(all.chunks_exact(own.len()).map(of_rank).collect())
 }
 
 /// One rank's model, the labels that it learns from and those that say when training ends.
@@ -262,14 +231,18 @@ impl<'a> ClassTrainer<'a> {
     /// A rank's part before the first step.
     fn new(job: &'a WholeJob<'a>, ranks: &RankComm<'_>) -> Result<ClassTrainer<'a>, Error> {
         let context = RankContext {
-            config: job.config,
+            config: job.inputs.config,
             layout: &job.layout,
             rank: ranks.comm.rank() as usize,
-            n_classes: job.labels.n_classes(),
+            n_classes: job.inputs.labels.n_classes(),
         };
         let of_labels = |labels: &[(u32, u32)]| {
             let targets = targets(&job.layout, context.rank, labels);
-            targets.weighted(job.config.class_weights, &job.train, context.n_classes)
+            targets.weighted(
+                job.inputs.config.class_weights,
+                &job.train,
+                context.n_classes,
+            )
         };
         Ok(ClassTrainer {
             job,
@@ -282,7 +255,7 @@ impl<'a> ClassTrainer<'a> {
 
     /// Copies the model to the device of the epochs, after `n_steps` of them.
     fn begin_on_device(&mut self, n_steps: u32) -> Result<(), Error> {
-        let device = &self.job.options.device;
+        let device = &self.job.inputs.options.device;
         if !device.is_host() {
             let labels = LabelSets {
                 train: &self.targets,
@@ -301,7 +274,7 @@ impl<'a> ClassTrainer<'a> {
         network.forward(ranks, Some(epoch))?;
         let logits = network.logits();
         let mut gradient = vec![0.0; logits.len()];
-        let n_classes = self.job.labels.n_classes() as usize;
+        let n_classes = self.job.inputs.labels.n_classes() as usize;
         let scores = self
             .targets
             .score(logits, n_classes, Some(&mut gradient), ranks)?;
@@ -333,7 +306,7 @@ impl<'a> ClassTrainer<'a> {
         };
         let network = &mut self.model.network;
         network.forward(ranks, None)?;
-        let n_classes = self.job.labels.n_classes() as usize;
+        let n_classes = self.job.inputs.labels.n_classes() as usize;
         let found = valid.score(network.logits(), n_classes, None, ranks)?;
         let scores = ValidScores {
             accuracy: share_of_right(&found.predicted, &self.job.valid),
@@ -378,7 +351,7 @@ impl Trainer for ClassTrainer<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.model.has_waited(self.job.config.patience)
+        self.model.has_waited(self.job.inputs.config.patience)
     }
 
     /// Takes the parameters over from a device first.
@@ -397,9 +370,8 @@ impl Trainer for ClassTrainer<'_> {
         _epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error> {
-        let job = self.job;
-        let run = Run::new(job.layout.graph, job.labels, job.config, job.options);
-        self.model.checkpoint(run, &job.outputs, ranks)
+        let run = Run::new(self.job.inputs);
+        self.model.checkpoint(run, &self.job.outputs, ranks)
     }
 }
 

@@ -7,9 +7,10 @@ use shardgraph_device::DeviceKind;
 use shardgraph_job::Checkpoint;
 use shardgraph_storage::hash_numbers;
 
+use super::ValidScores;
+use super::job::Inputs;
 use super::run::{RunFolder, check_epochs, newest, refuse};
 use super::state::State;
-use super::{RunOptions, ValidScores};
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::{Config, Error, Features, Labels, RelationalGraph};
@@ -57,12 +58,13 @@ pub(super) struct BestEpoch {
 }
 
 impl Run {
-    pub(super) fn new(
-        graph: &RelationalGraph,
-        labels: &Labels,
-        config: &Config,
-        options: &RunOptions,
-    ) -> Run {
+    pub(super) fn new(inputs: Inputs<'_>) -> Run {
+        let Inputs {
+            graph,
+            labels,
+            config,
+            options,
+        } = inputs;
         Run {
             config: config.clone(),
             n_classes: labels.n_classes(),
@@ -201,12 +203,13 @@ fn labels_hash(labels: &Labels, config: &Config) -> u64 {
 }
 
 /// Begins a run, or goes on with that of its folder.
-pub(super) fn begin(
-    graph: &RelationalGraph,
-    labels: &Labels,
-    config: &Config,
-    options: &RunOptions,
-) -> Result<Begun, Error> {
+pub(super) fn begin(inputs: Inputs<'_>) -> Result<Begun, Error> {
+    let Inputs {
+        graph,
+        labels,
+        config,
+        options,
+    } = inputs;
     let Some(path) = &options.folder else {
         if options.resume {
             return Err(Error::config("resume", true, "a folder to resume from"));

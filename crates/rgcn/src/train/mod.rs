@@ -34,7 +34,7 @@ pub use processes::train_as_rank;
 use crate::partition::Method;
 use crate::{Config, Error, Labels, RelationalGraph};
 use folder::{Begun, Saved};
-use job::Job;
+use job::{Inputs, Job};
 use memory::Here;
 use model::Start;
 use run::RunFolder;
@@ -233,15 +233,20 @@ pub fn train(
     progress: &mut (dyn FnMut(&EpochReport) + Send),
 ) -> Result<Outcome, Error> {
     classes::check_ranks(options.n_ranks)?;
+    let inputs = Inputs {
+        graph,
+        labels,
+        config,
+        options,
+    };
     if !options.resume {
         // Before there is a folder: a refused run leaves none behind.
-        let job = Job::new(graph, labels, config, options, Here::All)?;
-        let begun = folder::begin(graph, labels, config, options)?;
-        return run_threads(&job, begun, options.n_ranks, progress);
+        let job = Job::new(inputs, Here::All)?;
+        return run_threads(&job, folder::begin(inputs)?, options.n_ranks, progress);
     }
-    let begun = folder::begin(graph, labels, config, options)?;
-    let config = begun.config.clone();
-    let job = Job::new(graph, labels, &config, options, Here::All)?;
+    let begun = folder::begin(inputs)?;
+    let config = &begun.config.clone();
+    let job = Job::new(Inputs { config, ..inputs }, Here::All)?;
     run_threads(&job, begun, options.n_ranks, progress)
 }
 

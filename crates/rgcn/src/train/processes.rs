@@ -7,7 +7,7 @@ use shardgraph_storage::hash;
 
 use super::classes;
 use super::folder::{self, Begun, BestEpoch};
-use super::job::Job;
+use super::job::{Inputs, Job};
 use super::memory::Here;
 use super::model::Start;
 use super::state::State;
@@ -59,14 +59,14 @@ pub fn train_as_rank(
     };
     classes::check_ranks(options.n_ranks)?;
     let ranks = &mut RankComm::new(comm, options.deadline);
-    check_same(ranks, fingerprint(graph, labels, config, &options))?;
-    let given = Given {
+    let inputs = Inputs {
         graph,
         labels,
         config,
         options: &options,
     };
-    let result = given.run(ranks, progress);
+    check_same(ranks, inputs.fingerprint())?;
+    let result = inputs.run(ranks, progress);
     if let Err(error) = &result
         && !error.is_of_other_rank()
     {
@@ -75,47 +75,56 @@ pub fn train_as_rank(
     result
 }
 
-/// The arguments of a rank's run.
-struct Given<'a> {
-    graph: &'a RelationalGraph,
-    labels: &'a Labels,
-    config: &'a Config,
-    options: &'a RunOptions,
-}
-
-impl<'a> Given<'a> {
+impl<'a> Inputs<'a> {
     fn run(
-        &self,
+        self,
         ranks: &mut RankComm<'_>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
         if self.options.resume {
             let begun = self.begin(ranks)?;
-            let config = begun.config.clone();
-            let job = self.prepare(ranks, &config)?;
+            let config = &begun.config.clone();
+            let job = Inputs { config, ..self }.prepare(ranks)?;
             return run_job(&job, ranks, begun, progress);
         }
         // Before there is a folder: a refused run leaves none behind.
-        let job = self.prepare(ranks, self.config)?;
+        let job = self.prepare(ranks)?;
         let begun = self.begin(ranks)?;
         run_job(&job, ranks, begun, progress)
     }
 
     /// The job, or an error on all ranks.
-    fn prepare<'j>(&'j self, ranks: &mut RankComm<'_>, config: &'j Config) -> Result<Job<'j>, Error>
-    where
-        'a: 'j,
-    {
+    fn prepare(self, ranks: &mut RankComm<'_>) -> Result<Job<'a>, Error> {
         let here = Here::One(ranks.comm.rank() as usize);
-        let job = Job::new(self.graph, self.labels, config, self.options, here);
-        agree(job, ranks)
+        agree(Job::new(self, here), ranks)
+    }
+
+    /// The hash of all settings and data that decide what a run computes.
+    fn fingerprint(self) -> u64 {
+        let sets = [self.labels.train(), self.labels.test(), self.labels.valid()];
+        let text = format!(
+            "{} {:?} {:?} {:?} {:?} {} {:?} {} {:?} {:?} {:x} {} {sets:?}",
+            env!("CARGO_PKG_VERSION"),
+            self.config,
+            self.options.partition,
+            self.options.execution,
+            self.options.budget_per_device,
+            self.options.resume,
+            self.options.folder,
+            self.options.checkpoint_epochs,
+            self.options.checkpoint_s,
+            self.options.class_names,
+            folder::graph_hash(self.graph),
+            self.labels.n_classes()
+        );
+        hash(text.as_bytes())
     }
 
     /// Opens the folder on rank 0, and sends the others what is in it; all end alike where it
     /// cannot.
-    fn begin(&self, ranks: &mut RankComm<'_>) -> Result<Begun, Error> {
+    fn begin(self, ranks: &mut RankComm<'_>) -> Result<Begun, Error> {
         let opened = match ranks.comm.rank() {
-            0 => folder::begin(self.graph, self.labels, self.config, self.options).map(Some),
+            0 => folder::begin(self).map(Some),
             _ => Ok(None),
         };
         match agree(opened, ranks)? {
@@ -161,31 +170,6 @@ fn agree<T>(result: Result<T, Error>, ranks: &mut RankComm<'_>) -> Result<T, Err
             Err(Error::new(Error::Config, message))
         }
     }
-}
-
-/// The hash of all settings and data that decide what a run computes.
-fn fingerprint(
-    graph: &RelationalGraph,
-    labels: &Labels,
-    config: &Config,
-    options: &RunOptions,
-) -> u64 {
-    let sets = [labels.train(), labels.test(), labels.valid()];
-    let text = format!(
-        "{} {config:?} {:?} {:?} {:?} {} {:?} {} {:?} {:?} {:x} {} {sets:?}",
-        env!("CARGO_PKG_VERSION"),
-        options.partition,
-        options.execution,
-        options.budget_per_device,
-        options.resume,
-        options.folder,
-        options.checkpoint_epochs,
-        options.checkpoint_s,
-        options.class_names,
-        folder::graph_hash(graph),
-        labels.n_classes()
-    );
-    hash(text.as_bytes())
 }
 
 /// Refuses to begin, on all ranks, where some were given other things than rank 0.

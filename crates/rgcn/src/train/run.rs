@@ -87,7 +87,7 @@ pub(crate) fn check_epochs(path: &Path, n_done: u32, epochs: u32) -> Result<(), 
     }
 }
 
-/// Runs the epochs from `begin` on; their reports.
+/// Runs the epochs from `begin` on; their reports. None where no epoch is wanted any more.
 pub(crate) fn run<T: Trainer>(
     trainer: &mut T,
     begin: u32,
@@ -96,6 +96,9 @@ pub(crate) fn run<T: Trainer>(
     ranks: &mut RankComm<'_>,
     progress: &mut dyn FnMut(&T::Report),
 ) -> Result<Vec<T::Report>, Error> {
+    if trainer.is_stopped() {
+        return Ok(Vec::new());
+    }
     // Rank 0 alone has the folder.
     let is_kept = ranks.flag_of_first(folder.is_some())?;
     let mut reports = Vec::new();
