@@ -11,7 +11,7 @@ use shardgraph_random::KeyedRng;
 use super::classes::share_of_right;
 use super::evaluation::labelled;
 use super::folder::{Run, Saved};
-use super::job::{Epochs, Inputs};
+use super::inputs::{Epochs, Inputs};
 use super::memory::DeviceMemory;
 use super::model::{Model, Start};
 use super::run::{RunFolder, Trainer};

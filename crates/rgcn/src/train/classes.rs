@@ -9,7 +9,7 @@ use shardgraph_job::Checkpoint;
 use super::batches;
 use super::evaluation::{held_out, labelled};
 use super::folder::{Run, Saved};
-use super::job::{Epochs, Inputs};
+use super::inputs::{Epochs, Inputs};
 use super::memory::{self, DeviceMemory, Here};
 use super::model::{Model, Start};
 use super::run::{RunFolder, Trainer};

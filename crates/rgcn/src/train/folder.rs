@@ -8,7 +8,7 @@ use shardgraph_job::Checkpoint;
 use shardgraph_storage::hash_numbers;
 
 use super::ValidScores;
-use super::job::Inputs;
+use super::inputs::Inputs;
 use super::run::{RunFolder, check_epochs, newest, refuse};
 use super::state::State;
 use crate::model::comm::RankComm;

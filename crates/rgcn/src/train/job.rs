@@ -3,27 +3,16 @@
 use std::borrow::Borrow;
 
 use shardgraph_collectives::Comm;
-use shardgraph_device::Timer;
 
 use super::batches;
 use super::classes::{self, WholeJob};
+use super::inputs::Inputs;
 use super::memory::Here;
 use super::model::Start;
-use super::run::{self, RunFolder, Trainer};
-use super::schedule::CheckpointSchedule;
+use super::run::RunFolder;
 use super::state::State;
-use super::{EpochReport, Outcome, RankTime, RunOptions};
-use crate::model::comm::RankComm;
-use crate::{Config, Error, Labels, RelationalGraph, device};
-
-/// The graph, labels, settings and options of a run that learns classes.
-#[derive(Clone, Copy)]
-pub(super) struct Inputs<'a> {
-    pub(super) graph: &'a RelationalGraph,
-    pub(super) labels: &'a Labels,
-    pub(super) config: &'a Config,
-    pub(super) options: &'a RunOptions,
-}
+use super::{EpochReport, Outcome};
+use crate::{Error, device};
 
 /// The part of a run that all ranks share.
 pub(super) enum Job<'a> {
@@ -55,37 +44,5 @@ impl<'a> Job<'a> {
             Job::Whole(job) => job.run(comm, start, folder, progress),
             Job::Batches(inputs) => batches::run(*inputs, comm, start, folder, progress),
         }
-    }
-}
-
-/// The epochs of a rank in a call, and the time of each rank in them.
-pub(super) struct Epochs {
-    pub(super) reports: Vec<EpochReport>,
-    pub(super) times: Vec<RankTime>,
-}
-
-impl Inputs<'_> {
-    /// Runs the epochs of a trainer from `begin` on.
-    pub(super) fn run_epochs(
-        self,
-        trainer: &mut impl Trainer<Report = EpochReport>,
-        begin: u32,
-        folder: Option<&mut RunFolder>,
-        ranks: &mut RankComm<'_>,
-        progress: &mut dyn FnMut(&EpochReport),
-    ) -> Result<Epochs, Error> {
-        let (epochs, seconds) = (self.options.checkpoint_epochs, self.options.checkpoint_s);
-        let schedule = CheckpointSchedule::new(self.config.epochs, epochs, seconds);
-        let timer = Timer::wall();
-        ranks.exchange_s = 0.0;
-        let reports = run::run(trainer, begin, schedule, folder, ranks, progress)?;
-        let own = [timer.elapsed_s().to_bits(), ranks.exchange_s.to_bits()];
-        let of_rank = |words: &[u64]| RankTime {
-            epochs_seconds: f64::from_bits(words[0]),
-            exchange_seconds: f64::from_bits(words[1]),
-        };
-        let all = ranks.gather(&own)?;
-        let times = all.chunks_exact(own.len()).map(of_rank).collect();
-        Ok(Epochs { reports, times })
     }
 }

@@ -7,7 +7,8 @@ use shardgraph_storage::hash;
 
 use super::classes;
 use super::folder::{self, Begun, BestEpoch};
-use super::job::{Inputs, Job};
+use super::inputs::Inputs;
+use super::job::Job;
 use super::memory::Here;
 use super::model::Start;
 use super::state::State;
