@@ -1,7 +1,5 @@
 //! Bytes that training of links holds at its fullest moment, added up before anything is made.
 
-use shardgraph_device::free_host_bytes;
-
 use super::config::{LinkConfig, LinkLoss};
 use super::data::LinkData;
 use super::kvsall::N_BLOCKS;
@@ -10,7 +8,7 @@ use super::ranking::queries_of_product;
 use crate::Error;
 use crate::model::bytes::copies;
 use crate::model::layout::{Layout, RankContext};
-use crate::size::size;
+use crate::train::memory::check_room;
 
 /// Refuses a run that does not fit; the bytes that it holds, those of all ranks together.
 ///
@@ -23,21 +21,10 @@ pub(super) fn check(
     options: &LinkOptions,
 ) -> Result<u64, Error> {
     let needed = predicted_bytes(data, config, layout, options);
-    let (there_is, whose) = match options.memory {
-        Some(memory) => (Some(memory), "--memory-limit allows"),
-        None => (free_host_bytes(), "this machine has free"),
-    };
-    match there_is.filter(|&bytes| bytes < needed) {
-        None => Ok(needed),
-        Some(there_is) => {
-            let message = format!(
-                "training needs {}, {whose} {}: choose a smaller --dim or --batch, fewer --ranks, or sampled nodes with --loss softmax",
-                size(needed),
-                size(there_is)
-            );
-            Err(Error::new(Error::Memory, message))
-        }
-    }
+    let cure =
+        "choose a smaller --dim or --batch, fewer --ranks, or sampled nodes with --loss softmax";
+    check_room(needed, options.memory, "", cure)?;
+    Ok(needed)
 }
 
 /// The bytes of triples, parameters, plans and buffers of all ranks; names and the file are not

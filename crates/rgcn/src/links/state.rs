@@ -14,7 +14,7 @@ use super::embeddings::Embeddings;
 use super::options::LinkOptions;
 use super::ranking::LinkScores;
 use crate::Error;
-use crate::train::run::{RunFolder, check_epochs, refuse};
+use crate::train::run::{self, RunFolder, check_epochs, refuse};
 use crate::train::state::{Params, State};
 
 /// The files of a checkpoint.
@@ -307,30 +307,22 @@ pub(super) fn begin(
     config: &LinkConfig,
     options: &LinkOptions,
 ) -> Result<Begun, Error> {
-    let Some(path) = &options.folder else {
-        if options.resume {
-            return Err(Error::config("resume", true, "a folder to resume from"));
-        }
-        return Ok(Begun {
-            config: config.clone(),
-            folder: None,
-            state: None,
-        });
-    };
-    let (folder, checkpoint) = RunFolder::open(path, options.resume, FILES)?;
-    let mut begun = Begun {
-        config: config.clone(),
-        folder: Some(folder),
-        state: None,
-    };
-    if let Some(checkpoint) = checkpoint {
-        let (run, state) = read(&checkpoint)?;
+    let epochs = config.encoder.epochs;
+    let path = options.folder.as_deref();
+    let (folder, resumed) = run::begin(path, options.resume, FILES, |checkpoint, path| {
+        let (run, state) = read(checkpoint)?;
         run.check_data(data, path)?;
-        let epochs = config.encoder.epochs;
         check_epochs(path, state.encoder.epochs_done, epochs)?;
-        begun.config = run.config;
-        begun.config.encoder.epochs = epochs;
-        begun.state = Some(state);
-    }
-    Ok(begun)
+        Ok((run.config, state))
+    })?;
+    let (mut config, state) = match resumed {
+        None => (config.clone(), None),
+        Some((config, state)) => (config, Some(state)),
+    };
+    config.encoder.epochs = epochs;
+    Ok(Begun {
+        config,
+        folder,
+        state,
+    })
 }

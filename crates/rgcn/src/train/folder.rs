@@ -9,7 +9,7 @@ use shardgraph_storage::hash_numbers;
 
 use super::ValidScores;
 use super::inputs::Inputs;
-use super::run::{RunFolder, check_epochs, newest, refuse};
+use super::run::{self, RunFolder, check_epochs, newest, refuse};
 use super::state::State;
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
@@ -210,25 +210,12 @@ pub(super) fn begin(inputs: Inputs<'_>) -> Result<Begun, Error> {
         config,
         options,
     } = inputs;
-    let Some(path) = &options.folder else {
-        if options.resume {
-            return Err(Error::config("resume", true, "a folder to resume from"));
-        }
-        return Ok(Begun {
-            config: config.clone(),
-            folder: None,
-            state: None,
-            best: None,
-        });
-    };
     // Before the folder exists: a refused run leaves none behind.
     config.check()?;
     labels.check_nodes(graph)?;
-    let (folder, checkpoint) = RunFolder::open(path, options.resume, FILES)?;
-    let mut config = config.clone();
-    let (mut state, mut best) = (None, None);
-    if let Some(checkpoint) = checkpoint {
-        let (run, saved) = read(&checkpoint)?;
+    let path = options.folder.as_deref();
+    let (folder, resumed) = run::begin(path, options.resume, FILES, |checkpoint, path| {
+        let (run, saved) = read(checkpoint)?;
         check_graph(&run, graph, path)?;
         if run.labels_hash != labels_hash(labels, &run.config) {
             let what = "labels that are not the run's: expected those it began with";
@@ -243,18 +230,24 @@ pub(super) fn begin(inputs: Inputs<'_>) -> Result<Begun, Error> {
             return Err(refuse(path, &what));
         }
         check_epochs(path, saved.state.epochs_done, config.epochs)?;
-        config = Config {
-            epochs: config.epochs,
-            ..run.config
-        };
-        state = Some(saved.state);
-        best = saved.best;
-    }
-    Ok(Begun {
-        config,
-        folder: Some(folder),
-        state,
-        best,
+        Ok(saved)
+    })?;
+    Ok(match resumed {
+        None => Begun {
+            config: config.clone(),
+            folder,
+            state: None,
+            best: None,
+        },
+        Some(saved) => Begun {
+            config: Config {
+                epochs: config.epochs,
+                ..saved.config
+            },
+            folder,
+            state: Some(saved.state),
+            best: saved.best,
+        },
     })
 }
 

@@ -120,21 +120,34 @@ pub(super) fn check(
             }
         }
     }
-    let (there_is, whose) = match options.memory {
+    let materialised = match n_materialised {
+        0 => String::new(),
+        n => format!(", {} of it W_r and its gradient", size(8 * n)),
+    };
+    let cure = "choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines";
+    check_room(
+        needed,
+        options.memory,
+        &format!(" beside the graph{materialised}"),
+        cure,
+    )
+}
+
+/// Refuses training of more bytes than `limit`, or without one than this machine has free.
+pub(crate) fn check_room(
+    needed: u64,
+    limit: Option<u64>,
+    detail: &str,
+    cure: &str,
+) -> Result<(), Error> {
+    let (there_is, whose) = match limit {
         Some(memory) => (Some(memory), "--memory-limit allows"),
         None => (free_host_bytes(), "this machine has free"),
     };
     let Some(there_is) = there_is.filter(|&bytes| bytes < needed) else {
         return Ok(());
     };
-    let materialised = match n_materialised {
-        0 => String::new(),
-        n => format!(", {} of it W_r and its gradient", size(8 * n)),
-    };
-    let message = format!(
-        "training needs {} beside the graph{materialised}, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
-        size(needed),
-        size(there_is)
-    );
+    let (needed, there_is) = (size(needed), size(there_is));
+    let message = format!("training needs {needed}{detail}, {whose} {there_is}: {cure}");
     Err(Error::new(Error::Memory, message))
 }

@@ -8,7 +8,7 @@ mod execution;
 pub(crate) mod folder;
 mod inputs;
 mod job;
-mod memory;
+pub(crate) mod memory;
 mod model;
 mod processes;
 pub(crate) mod run;

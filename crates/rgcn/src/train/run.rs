@@ -42,23 +42,29 @@ pub(crate) struct RunFolder {
     metrics: Metrics,
 }
 
-impl RunFolder {
-    /// A folder with its metrics: of a new run, or with the newest checkpoint of an old one.
-    pub(crate) fn open(
-        path: &Path,
-        resume: bool,
-        files: &[&str],
-    ) -> Result<(RunFolder, Option<Checkpoint>), Error> {
-        let (folder, checkpoint) = match resume {
-            false => (Folder::of_new_run(path, files, &[])?, None),
-            true => {
-                let (folder, checkpoint) = Folder::of_old_run(path, files)?;
-                (folder, Some(checkpoint))
-            }
+/// Begins a run, or goes on with that of its folder: the folder, where one is wanted, and what
+/// `read` makes of the newest checkpoint.
+pub(crate) fn begin<S>(
+    path: Option<&Path>,
+    resume: bool,
+    files: &[&str],
+    read: impl FnOnce(&Checkpoint, &Path) -> Result<S, Error>,
+) -> Result<(Option<RunFolder>, Option<S>), Error> {
+    let Some(path) = path else {
+        return match resume {
+            true => Err(Error::config("resume", true, "a folder to resume from")),
+            false => Ok((None, None)),
         };
-        let metrics = folder.open_metrics(wall_time())?;
-        Ok((RunFolder { folder, metrics }, checkpoint))
-    }
+    };
+    let (folder, state) = match resume {
+        false => (Folder::of_new_run(path, files, &[])?, None),
+        true => {
+            let (folder, checkpoint) = Folder::of_old_run(path, files)?;
+            (folder, Some(read(&checkpoint, path)?))
+        }
+    };
+    let metrics = folder.open_metrics(wall_time())?;
+    Ok((Some(RunFolder { folder, metrics }), state))
 }
 
 /// An error about the run in a folder.
