@@ -137,11 +137,11 @@ fn baselines(c: &mut Criterion) {
         b.iter(|| baseline::upward_rank(&problem))
     });
     group.bench_function("greedy memory", |b| {
-        b.iter(|| baseline::greedy_memory(&problem, 1, 0.0))
+        b.iter(|| baseline::greedy_memory(&problem, 1, 0.0, &mut || true))
     });
     group.bench_function("partition", |b| b.iter(|| baseline::partition(&problem)));
     group.bench_function("local search, 100 evaluations", |b| {
-        b.iter(|| baseline::local_search(&problem, 100, 1))
+        b.iter(|| baseline::local_search(&problem, 100, 1, &mut |_, _| true).0)
     });
     let schedule = baseline::upward_rank(&problem);
     group.bench_function("replay", |b| b.iter(|| schedule.verify(&problem)));

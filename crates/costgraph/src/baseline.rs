@@ -17,15 +17,13 @@ mod random_search;
 mod ranked;
 
 pub use cluster_search::{ClusterSearch, placed_list};
-pub use greedy::{
-    greedy_memory, greedy_memory_best_of, greedy_memory_best_of_watched, greedy_memory_watched,
-};
+pub use greedy::{greedy_memory, greedy_memory_best_of};
 pub use heft::{heft, one_device};
-pub use local::{local_search, local_search_watched};
+pub use local::local_search;
 pub use multilevel::{Hierarchy, Level, multilevel, multilevel_partition};
 pub use orders::{OpOrder, ordered};
 pub use partition::partition;
-pub use random_search::{random_search, random_search_watched};
+pub use random_search::random_search;
 pub use ranked::{upward_rank, upward_rank_keys};
 
 /// Evaluations between two looks of whoever watches a search: 100, and fewer where they take long.

@@ -343,8 +343,8 @@ mod tests {
         let mut made: Vec<Schedule> = DecoderKind::ALL.map(decoded).into();
         made.push(baseline::heft(problem));
         made.push(baseline::multilevel(problem, seed));
-        made.push(baseline::greedy_memory(problem, seed, 0.1));
-        made.push(baseline::local_search(problem, 50, seed));
+        made.push(baseline::greedy_memory(problem, seed, 0.1, &mut || true));
+        made.push(baseline::local_search(problem, 50, seed, &mut |_, _| true).0);
         for device in 0..problem.n_devices() {
             made.push(baseline::one_device(problem, device, OpOrder::List));
         }

@@ -54,7 +54,7 @@ pub use place::{place, place_watched};
 pub use plan::{Baseline, Plan};
 pub use policy::{ActionSet, Decisions, EncoderShape, Policy, PolicyConfig, Preset};
 pub use proposals::rank_proposals;
-pub use search::{Proposals, search, search_watched};
+pub use search::{Proposals, search};
 pub use throughput::{PipelinePlan, place_pipeline, place_pipeline_watched};
 pub use train::{
     StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,

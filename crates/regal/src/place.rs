@@ -150,13 +150,12 @@ fn draft(
             let mut look = |evaluations, best| search.goes_on(evaluations, best);
             let decoder = options.decoder();
             let (schedule, n_done) =
-                baseline::random_search_watched(problem, decoder, evaluations, seed, &mut look);
+                baseline::random_search(problem, decoder, evaluations, seed, &mut look);
             one(schedule, n_done)
         }
         Method::LocalSearch => {
             let mut look = |evaluations, best| search.goes_on(evaluations, best);
-            let (schedule, n_done) =
-                baseline::local_search_watched(problem, evaluations, seed, &mut look);
+            let (schedule, n_done) = baseline::local_search(problem, evaluations, seed, &mut look);
             one(schedule, n_done)
         }
         Method::OneDevice | Method::Heft | Method::List | Method::Multilevel => {
@@ -178,7 +177,7 @@ fn noisy_greedy(
     let (runs, seed) = (options.greedy_runs, options.seed);
     let mut go_on = || !search.is_late();
     let (schedule, n_runs) =
-        baseline::greedy_memory_best_of_watched(problem, runs, seed, GREEDY_NOISE, &mut go_on);
+        baseline::greedy_memory_best_of(problem, runs, seed, GREEDY_NOISE, &mut go_on);
     one(schedule, n_runs)
 }
 

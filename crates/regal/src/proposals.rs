@@ -1,7 +1,7 @@
 //! Proposals made by hand, from upward ranks and the list schedule: what learned ones have to beat.
 
 use shardgraph_brkga::{Beta, BetaTables};
-use shardgraph_costgraph::baseline::{greedy_memory_watched, upward_rank, upward_rank_keys};
+use shardgraph_costgraph::baseline::{greedy_memory, upward_rank, upward_rank_keys};
 use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 
 use crate::error::Error;
@@ -63,10 +63,10 @@ impl CheapSchedule {
         }
     }
 
-    /// The greedy schedule for memory; `go_on` as of [`greedy_memory_watched`].
+    /// The greedy schedule for memory; `go_on` as of [`greedy_memory`].
     fn by_greedy_memory(problem: &Problem<'_>, go_on: &mut dyn FnMut() -> bool) -> CheapSchedule {
         let n_ops = problem.graph().n_ops();
-        let schedule = greedy_memory_watched(problem, 0, 0.0, go_on);
+        let schedule = greedy_memory(problem, 0, 0.0, go_on);
         let mut ranks = vec![0.0; n_ops];
         let ops = schedule.steps.iter().filter_map(|step| match step {
             Step::Op(op) => Some(*op),

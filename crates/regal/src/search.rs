@@ -5,7 +5,7 @@ use shardgraph_costgraph::{Decoder, Problem};
 
 use crate::error::Error;
 use crate::options::PlaceOptions;
-use crate::watch::{Search, Watch, unwatched};
+use crate::watch::{Search, unwatched};
 
 /// Distributions for the random keys of one problem's chromosomes.
 pub struct Proposals {
@@ -33,24 +33,7 @@ pub fn search(
     starts: Vec<Vec<f32>>,
     proposals: Option<Proposals>,
 ) -> Result<Outcome, Error> {
-    unwatched(|watch| search_watched(problem, options, starts, proposals, watch))
-}
-
-/// As [`search`], with somebody who looks on.
-///
-/// # Errors
-/// As [`search`].
-///
-/// # Determinism
-/// As [`search`], without a deadline and for an `on_progress` that decides by the generation alone.
-pub fn search_watched(
-    problem: &Problem<'_>,
-    options: &PlaceOptions,
-    starts: Vec<Vec<f32>>,
-    proposals: Option<Proposals>,
-    watch: &mut Watch<'_>,
-) -> Result<Outcome, Error> {
-    search_on(problem, options, starts, proposals, &mut Search::new(watch))
+    unwatched(|watch| search_on(problem, options, starts, proposals, &mut Search::new(watch)))
 }
 
 /// What every genetic search asks of its options.
@@ -89,7 +72,7 @@ pub(crate) fn brkga(
     Ok(search)
 }
 
-/// As [`search_watched`], when the watch has begun.
+/// As [`search`], with somebody who looks on.
 pub(crate) fn search_on(
     problem: &Problem<'_>,
     options: &PlaceOptions,

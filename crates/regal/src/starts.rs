@@ -44,7 +44,7 @@ impl Start {
             }
             Start::Greedy => {
                 let mut go_on = || !search.is_late();
-                baseline::greedy_memory_watched(problem, seed, 0.0, &mut go_on)
+                baseline::greedy_memory(problem, seed, 0.0, &mut go_on)
             }
         }
     }

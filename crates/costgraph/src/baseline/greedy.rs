@@ -13,23 +13,16 @@ use shardgraph_random::KeyedRng;
 /// schedule is being made, a copy counts until all consumers of its tensor and its views have run, wherever; the finished schedule
 /// may need less.
 ///
+/// `go_on` is asked before each choice. Once it has said no there is no choice any more but that of the device: the op that became
+/// ready last is taken.
+///
 /// # Complexity
-/// O(ops x ready ops x devices x inputs) time.
+/// O(ops x ready ops x devices x inputs) time, with one ready op once `go_on` has said no.
 ///
 /// # Determinism
 /// The same seed gives the same schedule on every machine.
 #[must_use]
-pub fn greedy_memory(problem: &Problem<'_>, seed: u64, noise: f64) -> Schedule {
-    greedy_memory_watched(problem, seed, noise, &mut || true)
-}
-
-/// As [`greedy_memory`]; `go_on` is asked before each choice. Once it has said no there is no choice any more but that of the device:
-/// the op that became ready last is taken.
-///
-/// # Complexity
-/// As [`greedy_memory`], with one ready op from then on.
-#[must_use]
-pub fn greedy_memory_watched(
+pub fn greedy_memory(
     problem: &Problem<'_>,
     seed: u64,
     noise: f64,
@@ -51,29 +44,23 @@ pub fn greedy_memory_watched(
     }
 }
 
-/// The best of one run without noise and `runs - 1` with it.
+/// The best of one run without noise and `runs - 1` with it, and how many runs there were, at least one: when `go_on` says no, the run
+/// is finished as in [`greedy_memory`], and is the last.
 #[must_use]
-pub fn greedy_memory_best_of(problem: &Problem<'_>, runs: u64, seed: u64, noise: f64) -> Schedule {
-    greedy_memory_best_of_watched(problem, runs, seed, noise, &mut || true).0
-}
-
-/// As [`greedy_memory_best_of`], and how many runs there were, at least one: when `go_on` says no, the run is finished as in
-/// [`greedy_memory_watched`], and is the last.
-#[must_use]
-pub fn greedy_memory_best_of_watched(
+pub fn greedy_memory_best_of(
     problem: &Problem<'_>,
     runs: u64,
     seed: u64,
     noise: f64,
     go_on: &mut dyn FnMut() -> bool,
 ) -> (Schedule, u64) {
-    let mut best = greedy_memory_watched(problem, seed, 0.0, go_on);
+    let mut best = greedy_memory(problem, seed, 0.0, go_on);
     let fitness = |schedule: &Schedule| schedule.run(problem).outcome.fitness(problem.objective());
     let (mut least, mut n_runs) = (fitness(&best), 1);
     while n_runs < runs && go_on() {
         // The seeds of the runs are the numbers of a stream, so that neighbouring seeds share no runs.
         let run_seed = KeyedRng::new(seed, "greedy memory runs", n_runs).next_u64();
-        let schedule = greedy_memory_watched(problem, run_seed, noise, go_on);
+        let schedule = greedy_memory(problem, run_seed, noise, go_on);
         n_runs += 1;
         let found = fitness(&schedule);
         if found < least {
@@ -325,7 +312,7 @@ fn roots(problem: &Problem<'_>) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Greedy, greedy_memory, greedy_memory_best_of_watched, greedy_memory_watched};
+    use super::{Greedy, greedy_memory, greedy_memory_best_of};
     use crate::tests::random_problems::for_problems;
     use shardgraph_random::KeyedRng;
 
@@ -370,18 +357,18 @@ mod tests {
     #[test]
     fn a_greedy_that_is_told_to_end_is_whole() {
         for_problems(200, 40, |problem, seed| {
-            let whole = greedy_memory(problem, seed, 0.2);
+            let whole = greedy_memory(problem, seed, 0.2, &mut || true);
             for n_choices in [0, 1, 5, 1000] {
                 let mut n_asked = 0;
                 let mut go_on = || {
                     n_asked += 1;
                     n_asked <= n_choices
                 };
-                let schedule = greedy_memory_watched(problem, seed, 0.2, &mut go_on);
+                let schedule = greedy_memory(problem, seed, 0.2, &mut go_on);
                 assert!(n_choices < 1000 || schedule == whole);
                 schedule.verify(problem).unwrap();
             }
-            let (_, n_runs) = greedy_memory_best_of_watched(problem, 9, seed, 0.2, &mut || false);
+            let (_, n_runs) = greedy_memory_best_of(problem, 9, seed, 0.2, &mut || false);
             assert_eq!(n_runs, 1);
         });
     }

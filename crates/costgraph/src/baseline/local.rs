@@ -8,7 +8,10 @@ use shardgraph_random::KeyedRng;
 ///
 /// Starts from the topological order and uniformly random devices, on which colocated ops stay. Each tensor is sent right before its first use on another
 /// device. An evaluation resumes from the last checkpoint before the first step that the move changes. Where nothing can move, the
-/// search ends early.
+/// search ends early. The second value is the number of evaluations.
+///
+/// After every 100 of them (fewer for graphs of more than 2000 ops and uses) `watch` is told how many and the best fitness so far, and
+/// ends the search by returning false.
 ///
 /// # Complexity
 /// O(evaluations x (ops + uses)) time at worst, about half of that on average; O(sqrt(ops) x (ops + tensors x devices)) memory,
@@ -17,14 +20,7 @@ use shardgraph_random::KeyedRng;
 /// # Determinism
 /// The same seed gives the same schedule on every machine.
 #[must_use]
-pub fn local_search(problem: &Problem<'_>, evaluations: u64, seed: u64) -> Schedule {
-    local_search_watched(problem, evaluations, seed, &mut |_, _| true).0
-}
-
-/// As [`local_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 2000 ops and
-/// uses) `watch` is told how many and the best fitness so far, and ends the search by returning false.
-#[must_use]
-pub fn local_search_watched(
+pub fn local_search(
     problem: &Problem<'_>,
     evaluations: u64,
     seed: u64,
@@ -278,7 +274,7 @@ impl<'p, 'g> Search<'p, 'g> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Search, local_search_watched};
+    use super::{Change, Search, local_search};
     use crate::tests::random_problems::for_problems;
     use crate::{DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem, TensorSpec};
     use shardgraph_random::KeyedRng;
@@ -297,7 +293,7 @@ mod tests {
             let options = ModelOptions::default();
             let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
             let mut looks = Vec::new();
-            let (_, n_done) = local_search_watched(&problem, n_evaluations, 1, &mut |n, _| {
+            let (_, n_done) = local_search(&problem, n_evaluations, 1, &mut |n, _| {
                 looks.push(n);
                 true
             });
@@ -358,7 +354,7 @@ mod tests {
                 }
             }
             let expected = super::with_transfers(problem, &search.placement, &search.order);
-            let found = local_search_watched(problem, EVALUATIONS, seed, &mut |_, _| true);
+            let found = local_search(problem, EVALUATIONS, seed, &mut |_, _| true);
             assert_eq!(found, (expected, n_done));
         });
     }

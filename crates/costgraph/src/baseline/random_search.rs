@@ -4,24 +4,15 @@ use super::look_every;
 use crate::{Decoder, DecoderKind, Problem, Schedule};
 use shardgraph_random::KeyedRng;
 
-/// The best of `evaluations` uniformly random chromosomes (at least one).
+/// The best of `evaluations` uniformly random chromosomes (at least one), and how many evaluations there were.
+///
+/// After every 100 of them (fewer for graphs of more than 2000 ops and uses) `watch` is told how many and the best fitness so far, and
+/// ends the search by returning false.
 ///
 /// # Determinism
 /// The same seed gives the same schedule on every machine.
 #[must_use]
 pub fn random_search(
-    problem: &Problem<'_>,
-    kind: DecoderKind,
-    evaluations: u64,
-    seed: u64,
-) -> Schedule {
-    random_search_watched(problem, kind, evaluations, seed, &mut |_, _| true).0
-}
-
-/// As [`random_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 2000 ops and
-/// uses) `watch` is told how many and the best fitness so far, and ends the search by returning false.
-#[must_use]
-pub fn random_search_watched(
     problem: &Problem<'_>,
     kind: DecoderKind,
     evaluations: u64,

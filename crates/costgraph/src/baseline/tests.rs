@@ -1,8 +1,8 @@
 //! Properties of every baseline, and what each is better at than chance.
 
 use super::{
-    OpOrder, greedy_memory, greedy_memory_best_of, local_search, local_search_watched, ordered,
-    partition, random_search, random_search_watched, upward_rank, upward_rank_keys,
+    OpOrder, greedy_memory, greedy_memory_best_of, local_search, ordered, partition, random_search,
+    upward_rank, upward_rank_keys,
 };
 use crate::tests::random_problems::for_problems;
 use crate::{
@@ -52,9 +52,15 @@ fn every_baseline_gives_valid_schedules() {
             ordered(problem, &placement, order).verify(problem).unwrap();
         }
         upward_rank(problem).verify(problem).unwrap();
-        greedy_memory(problem, seed, 0.3).verify(problem).unwrap();
-        local_search(problem, 30, seed).verify(problem).unwrap();
-        random_search(problem, DecoderKind::Paper, 5, seed)
+        greedy_memory(problem, seed, 0.3, &mut || true)
+            .verify(problem)
+            .unwrap();
+        local_search(problem, 30, seed, &mut |_, _| true)
+            .0
+            .verify(problem)
+            .unwrap();
+        random_search(problem, DecoderKind::Paper, 5, seed, &mut |_, _| true)
+            .0
             .verify(problem)
             .unwrap();
     });
@@ -84,7 +90,7 @@ fn list_scheduling_is_near_the_bound_and_far_ahead_of_chance() {
             let bound = lower_bounds(&problem).runtime_ns;
             let chance = value(
                 &problem,
-                &random_search(&problem, DecoderKind::Paper, 100, seed),
+                &random_search(&problem, DecoderKind::Paper, 100, seed, &mut |_, _| true).0,
             );
             assert!(
                 list * 10 <= bound * 13,
@@ -120,7 +126,10 @@ fn memory_orders_finish_what_they_began() {
     // One source at a time beside the results before it; the topological order makes all sources first.
     let expected = [104, 104, 104, 401];
     assert_eq!(OpOrder::ALL.map(peak), expected);
-    assert_eq!(value(&problem, &greedy_memory(&problem, 1, 0.0)), 104);
+    assert_eq!(
+        value(&problem, &greedy_memory(&problem, 1, 0.0, &mut || true)),
+        104
+    );
 }
 
 #[test]
@@ -147,10 +156,13 @@ fn greedy_memory_beats_chance() {
         let problem = problem(&graph, 2, Objective::Memory);
         let chance = value(
             &problem,
-            &random_search(&problem, DecoderKind::Paper, 100, seed),
+            &random_search(&problem, DecoderKind::Paper, 100, seed, &mut |_, _| true).0,
         );
-        let greedy = value(&problem, &greedy_memory(&problem, seed, 0.0));
-        let best_of = value(&problem, &greedy_memory_best_of(&problem, 20, seed, 0.1));
+        let greedy = value(&problem, &greedy_memory(&problem, seed, 0.0, &mut || true));
+        let best_of = value(
+            &problem,
+            &greedy_memory_best_of(&problem, 20, seed, 0.1, &mut || true).0,
+        );
         assert!(best_of <= greedy);
         sums.iter_mut()
             .zip([chance, greedy, best_of])
@@ -167,8 +179,12 @@ fn local_search_improves_with_its_budget() {
         let graph = layered(seed, 12, 6);
         for objective in [Objective::Runtime, Objective::Memory] {
             let problem = problem(&graph, 2, objective);
-            let [start, short, long] =
-                [1, 100, 3000].map(|n| value(&problem, &local_search(&problem, n, seed)));
+            let [start, short, long] = [1, 100, 3000].map(|n| {
+                value(
+                    &problem,
+                    &local_search(&problem, n, seed, &mut |_, _| true).0,
+                )
+            });
             assert!(
                 start > short && short > long,
                 "{objective:?}: {start} {short} {long}"
@@ -220,7 +236,7 @@ fn partition_shares_the_work() {
 #[test]
 fn an_ended_search_is_a_shorter_one() {
     for_problems(40, 30, |problem, seed| {
-        if local_search_watched(problem, 200, seed, &mut |_, _| true).1 < 200 {
+        if local_search(problem, 200, seed, &mut |_, _| true).1 < 200 {
             // Nothing can move in so small a graph.
             assert!(problem.graph().n_ops() < 5 || problem.n_devices() == 1);
             return;
@@ -230,11 +246,20 @@ fn an_ended_search_is_a_shorter_one() {
             looks.push((n_done, best));
             n_done < 200
         };
-        let ended = local_search_watched(problem, 1000, seed, &mut watch);
-        assert_eq!(ended, (local_search(problem, 200, seed), 200));
+        let ended = local_search(problem, 1000, seed, &mut watch);
+        assert_eq!(
+            ended,
+            (local_search(problem, 200, seed, &mut |_, _| true).0, 200)
+        );
         let kind = DecoderKind::Paper;
-        let ended = random_search_watched(problem, kind, 1000, seed, &mut watch);
-        assert_eq!(ended, (random_search(problem, kind, 200, seed), 200));
+        let ended = random_search(problem, kind, 1000, seed, &mut watch);
+        assert_eq!(
+            ended,
+            (
+                random_search(problem, kind, 200, seed, &mut |_, _| true).0,
+                200
+            )
+        );
         let done: Vec<u64> = looks.iter().map(|(n_done, _)| *n_done).collect();
         assert_eq!(done, [100, 200, 100, 200]);
         assert!(looks[1].1 <= looks[0].1 && looks[3].1 <= looks[2].1);
