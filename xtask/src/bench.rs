@@ -1,11 +1,12 @@
 //! `cargo xtask bench` and `cargo xtask repro`: build the program of `crates/bench` in release, with the binary that it
 //! measures, and hand it the words.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::kernels::{self, Built};
+use crate::kernels;
 use crate::process::{self, cargo};
 use crate::project;
 
@@ -13,22 +14,14 @@ use crate::project;
 const GPU: &str = "gpu";
 
 /// Runs either command.
-pub(crate) fn run(command: &str, mut args: lexopt::Parser) -> Result<ExitCode> {
-    let words: Vec<_> = args.raw_args()?.collect();
+pub(crate) fn run(command: &str, words: &[OsString]) -> Result<ExitCode> {
     let is_measured_here = !words.iter().any(|word| word == "--results");
     if words.iter().any(|word| word == GPU) && is_measured_here {
-        match kernels::build(&kernels::Options::default())? {
-            done @ Built::Done { .. } => done.print(),
-            Built::NoToolchain(why) => bail!("there are no kernels to measure: {why}"),
-        }
+        kernels::build(&kernels::Args::default())?.print();
     }
-    let mut build = cargo(&["build", "--release", "--locked", "--quiet"]);
-    build.args([
-        "--package",
-        "shardgraph-cli",
-        "--package",
-        "shardgraph-bench",
-    ]);
+    let mut build = cargo("build --release --locked --quiet");
+    build.args(["--package", "shardgraph-cli"]);
+    build.args(["--package", "shardgraph-bench"]);
     process::check(&mut build)?;
     let name = format!("shardgraph-bench{}", std::env::consts::EXE_SUFFIX);
     let mut program = process::command(project::target().join("release").join(name));

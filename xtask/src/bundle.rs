@@ -6,11 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-use crate::kernels::{self, Built, emulated};
+use crate::kernels::{self, emulated};
 use crate::package;
 use crate::process::{self, cargo};
 use crate::project;
@@ -49,14 +48,11 @@ struct Program {
 }
 
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    if let Some(arg) = args.next()? {
-        return Err(arg.unexpected().into());
-    }
-    match kernels::build(&kernels::Options::default())? {
-        done @ Built::Done { .. } => done.print(),
-        Built::NoToolchain(why) => bail!("a bundle without kernels is of no use: {why}"),
-    }
+pub(crate) fn run() -> Result<()> {
+    let built = kernels::build(&kernels::Args::default());
+    built
+        .context("a bundle without kernels is of no use")?
+        .print();
     let folder = project::target().join("bundle").join("shardgraph");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -84,7 +80,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     println!("bundle: {} ({:.1} MiB)", archive.display(), mib(n_bytes));
     println!("bundle: there: tar -xf shardgraph.tar.xz && OUT=results sh shardgraph/run.sh");
     println!("bundle: back here: cargo xtask bench gpu --results results");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn mib(n_bytes: u64) -> f64 {
@@ -104,7 +100,7 @@ fn programs() -> Result<Vec<Program>> {
             name: format!("tests/{target}"),
         });
     }
-    let mut build = cargo(&["bench", "--no-run", "--locked"]);
+    let mut build = cargo("bench --no-run --locked");
     build.args(GPU_BENCH_TARGETS);
     for (target, built) in package::executables(&mut build)? {
         let name = format!("bench-{target}");
@@ -175,7 +171,7 @@ fn pack(folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{fresh_folder, script};
+    use crate::tests::{fresh_folder, script};
 
     /// What the shell script may use beside the shell itself.
     const COREUTILS: [&str; 14] = [

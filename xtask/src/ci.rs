@@ -9,111 +9,94 @@ mod stages;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
-use lexopt::prelude::*;
+use anyhow::Result;
+use clap::ValueEnum;
 
 use beside::Beside;
 
+use crate::absent::or_skip;
 use crate::process::{self, Stopwatch};
 use crate::test_log::TestLog;
+use crate::{package, python};
 
-/// One check.
-struct Stage {
-    name: &'static str,
-    what: &'static str,
-    run: fn(&mut TestLog) -> Result<Outcome>,
+/// What the flags say.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// This stage alone, or these
+    #[arg(long, value_enum, value_name = "STAGE", hide_possible_values = true)]
+    only: Vec<Stage>,
+    /// Name the stages
+    #[arg(long)]
+    list: bool,
 }
 
-/// How a stage ended, when it did not fail.
-enum Outcome {
-    Passed,
-    /// It could not run here, and why.
-    Skipped(String),
-}
-
-const STAGES: [Stage; 16] = [
-    Stage {
-        name: "fmt",
-        what: "formatting",
-        run: stages::fmt,
-    },
-    Stage {
-        name: "tidy",
-        what: "the rules that no compiler checks",
-        run: stages::tidy_stage,
-    },
+/// One check. What is absent here is an [`Absent`](crate::absent::Absent), which skips the stage.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Stage {
+    /// formatting
+    Fmt,
+    /// the rules that no compiler checks
+    Tidy,
+    /// the CUDA kernels compile, spill nothing and keep to their record
     // Before anything is compiled: the build embeds the kernels, and would be done again with others.
-    Stage {
-        name: "kernels",
-        what: "the CUDA kernels compile, spill nothing and keep to their record",
-        run: stages::kernels_stage,
-    },
-    Stage {
-        name: "clippy",
-        what: "lints, every target",
-        run: stages::clippy,
-    },
-    Stage {
-        name: "doc",
-        what: "documentation builds without a warning",
-        run: stages::doc,
-    },
-    Stage {
-        name: "deny",
-        what: "bans, licences and sources of the dependencies",
-        run: stages::deny,
-    },
-    Stage {
-        name: "test",
-        what: "unit, integration and documentation tests",
-        run: stages::test,
-    },
-    Stage {
-        name: "mpi",
-        what: "ranks as processes under MPI",
-        run: mpi::stage,
-    },
-    Stage {
-        name: "emulation-asan",
-        what: "the kernels under AddressSanitizer and UndefinedBehaviorSanitizer",
-        run: emulation::address,
-    },
-    Stage {
-        name: "emulation-race",
-        what: "the kernels without a data race, on small sizes",
-        run: emulation::race,
-    },
-    Stage {
-        name: "micro-benches",
-        what: "criterion benches compile and run once",
-        run: stages::micro_benches,
-    },
-    Stage {
-        name: "package",
-        what: "every crate packages and builds from its package",
-        run: stages::package_stage,
-    },
-    Stage {
-        name: "consumer",
-        what: "a crate outside the workspace calls every library",
-        run: stages::consumer,
-    },
-    Stage {
-        name: "first-command",
-        what: "the README's first command",
-        run: stages::first_command,
-    },
-    Stage {
-        name: "python",
-        what: "the Python package: wheel, types, NetworkX's own tests",
-        run: stages::python_stage,
-    },
-    Stage {
-        name: "bench-test",
-        what: "every bench definition, once, small",
-        run: stages::bench_test,
-    },
-];
+    Kernels,
+    /// lints, every target
+    Clippy,
+    /// documentation builds without a warning
+    Doc,
+    /// bans, licences and sources of the dependencies
+    Deny,
+    /// unit, integration and documentation tests
+    Test,
+    /// ranks as processes under MPI
+    Mpi,
+    /// the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+    EmulationAsan,
+    /// the kernels without a data race, on small sizes
+    EmulationRace,
+    /// criterion benches compile and run once
+    MicroBenches,
+    /// every crate packages and builds from its package
+    Package,
+    /// a crate outside the workspace calls every library
+    Consumer,
+    /// the README's first command
+    FirstCommand,
+    /// the Python package: wheel, types, NetworkX's own tests
+    Python,
+    /// every bench definition, once, small
+    BenchTest,
+}
+
+impl Stage {
+    /// The name on the command line, and what it checks.
+    fn about(self) -> [String; 2] {
+        let value = self.to_possible_value().unwrap_or_default();
+        let what = value.get_help().map(ToString::to_string);
+        [value.get_name().to_owned(), what.unwrap_or_default()]
+    }
+
+    fn run(self, log: &mut TestLog) -> Result<()> {
+        match self {
+            Stage::Fmt => stages::fmt(),
+            Stage::Tidy => stages::tidy(),
+            Stage::Kernels => stages::kernels(log),
+            Stage::Clippy => stages::clippy(),
+            Stage::Doc => stages::doc(),
+            Stage::Deny => stages::deny(),
+            Stage::Test => programs::run(log),
+            Stage::Mpi => mpi::stage(log),
+            Stage::EmulationAsan => emulation::address(log),
+            Stage::EmulationRace => emulation::race(log),
+            Stage::MicroBenches => stages::micro_benches(),
+            Stage::Package => package::check_packages(),
+            Stage::Consumer => package::run_consumer(),
+            Stage::FirstCommand => stages::first_command(),
+            Stage::Python => python::check(log),
+            Stage::BenchTest => stages::bench_test(log),
+        }
+    }
+}
 
 /// What has happened so far.
 #[derive(Default)]
@@ -165,52 +148,29 @@ impl Tally {
 }
 
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let mut only: Vec<String> = Vec::new();
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("only") => only.push(args.value()?.string()?),
-            Long("list") => return list(),
-            other => return Err(other.unexpected().into()),
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        for [name, what] in Stage::value_variants().iter().map(|stage| stage.about()) {
+            println!("{name:<15} {what}");
         }
+        return Ok(ExitCode::SUCCESS);
     }
-    run_stages(&chosen(&only)?, only.is_empty())
-}
-
-fn list() -> Result<ExitCode> {
-    for stage in &STAGES {
-        println!("{:<15} {}", stage.name, stage.what);
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn chosen(only: &[String]) -> Result<Vec<&'static Stage>> {
-    for name in only {
-        ensure!(
-            STAGES.iter().any(|stage| stage.name == name),
-            "no stage {name:?}: `cargo xtask ci --list` names them"
-        );
-    }
-    let is_chosen = |stage: &&Stage| only.is_empty() || only.iter().any(|name| name == stage.name);
-    Ok(STAGES.iter().filter(is_chosen).collect())
-}
-
-fn run_stages(stages: &[&Stage], is_all: bool) -> Result<ExitCode> {
     let watch = Stopwatch::start();
     let mut tally = Tally::default();
     let seed = process::seed_properties();
     println!("property tests draw their cases with PROPTEST_RNG_SEED={seed}");
+    let is_all = args.only.is_empty();
     let mut beside = None;
-    for stage in stages {
-        if is_all && beside::STAGES.contains(&stage.name) {
-            continue;
-        }
-        run_stage(stage, &mut tally);
-        if tally.n_failed > 0 {
-            break;
+    for &stage in Stage::value_variants() {
+        let is_chosen = match is_all {
+            true => !beside::STAGES.contains(&stage),
+            false => args.only.contains(&stage),
+        };
+        if is_chosen && tally.n_failed == 0 {
+            run_stage(stage.about(), |log| stage.run(log), &mut tally);
         }
         // After it nothing changes that a build embeds.
-        if is_all && stage.name == "kernels" {
+        if is_all && stage == Stage::Kernels && tally.n_failed == 0 {
             beside = Some(Beside::start()?);
         }
     }
@@ -221,36 +181,31 @@ fn run_stages(stages: &[&Stage], is_all: bool) -> Result<ExitCode> {
         println!("ci: {skip}");
     }
     println!("{} ({:.0} s)", tally.closing_line(), watch.seconds());
-    Ok(if tally.n_failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(tally.n_failed > 0)))
 }
 
-fn run_stage(stage: &Stage, tally: &mut Tally) {
-    println!("\n=== {}: {}", stage.name, stage.what);
+fn run_stage(
+    [name, what]: [String; 2],
+    check: impl FnOnce(&mut TestLog) -> Result<()>,
+    tally: &mut Tally,
+) {
+    println!("\n=== {name}: {what}");
     let watch = Stopwatch::start();
-    let outcome = (stage.run)(&mut tally.tests);
+    let outcome = check(&mut tally.tests);
     let seconds = watch.seconds();
-    match outcome {
-        Ok(Outcome::Passed) => {
+    match or_skip(outcome, &format!("stage {name}"), &mut tally.skipped_stages) {
+        Ok(Some(())) => {
             tally.n_passed += 1;
-            println!("=== {}: passed in {seconds:.1} s", stage.name);
+            println!("=== {name}: passed in {seconds:.1} s");
         }
-        Ok(Outcome::Skipped(why)) => {
-            println!("=== {}: SKIPPED: {why}", stage.name);
-            tally
-                .skipped_stages
-                .push(format!("SKIPPED: stage {}: {why}", stage.name));
-        }
+        Ok(None) => println!(
+            "=== {}",
+            tally.skipped_stages.last().map_or("", |skip| skip)
+        ),
         Err(error) => {
             tally.n_failed += 1;
-            println!("=== {}: FAILED after {seconds:.1} s: {error:#}", stage.name);
-            println!(
-                "=== run it again with: cargo xtask ci --only {}",
-                stage.name
-            );
+            println!("=== {name}: FAILED after {seconds:.1} s: {error:#}");
+            println!("=== run it again with: cargo xtask ci --only {name}");
         }
     }
 }
@@ -260,36 +215,26 @@ mod tests {
     use anyhow::bail;
 
     use super::*;
+    use crate::absent::absent;
 
     #[test]
     fn a_failing_stage_is_counted_and_a_skipped_one_named() {
-        let failing = Stage {
-            name: "x",
-            what: "",
-            run: |_| bail!("planted"),
-        };
-        let skipping = Stage {
-            name: "y",
-            what: "",
-            run: |_| Ok(Outcome::Skipped("absent".into())),
-        };
+        let about = |name: &str| [name.to_owned(), String::new()];
         let mut tally = Tally::default();
-        run_stage(&failing, &mut tally);
-        run_stage(&skipping, &mut tally);
-        assert_eq!(tally.skipped_stages, ["SKIPPED: stage y: absent"]);
-        assert!(
-            tally
-                .closing_line()
-                .starts_with("ci: 0 passed, 1 failed, 1 skipped")
-        );
-        assert_eq!(run_stages(&[&failing], false).unwrap(), ExitCode::FAILURE);
-        assert_eq!(run_stages(&[&skipping], false).unwrap(), ExitCode::SUCCESS);
+        run_stage(about("x"), |_| bail!("planted"), &mut tally);
+        run_stage(about("y"), |_| Err(absent("no z")), &mut tally);
+        assert_eq!(tally.skipped_stages, ["SKIPPED: stage y: no z"]);
+        let closing = tally.closing_line();
+        assert!(closing.starts_with("ci: 0 passed, 1 failed, 1 skipped"));
     }
 
     #[test]
-    fn stages_are_chosen_by_name() {
-        assert_eq!(chosen(&[]).unwrap().len(), STAGES.len());
-        assert_eq!(chosen(&["doc".to_owned()]).unwrap()[0].name, "doc");
-        assert!(chosen(&["docs".to_owned()]).is_err());
+    fn stages_have_names_and_say_what_they_check() {
+        for stage in Stage::value_variants() {
+            let [name, what] = stage.about();
+            assert_eq!(Stage::from_str(&name, false), Ok(*stage));
+            assert!(!what.is_empty(), "{name}");
+        }
+        assert!(Stage::from_str("docs", false).is_err());
     }
 }

@@ -18,7 +18,7 @@ mod record;
 mod resources;
 mod sass;
 #[path = "../../crates/device/build/scan.rs"]
-mod scan;
+pub(crate) mod scan;
 #[path = "../../crates/device/build/sources.rs"]
 mod sources;
 pub(crate) mod toolchain;
@@ -26,75 +26,55 @@ pub(crate) mod toolchain;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::{Context as _, Error, Result, bail, ensure};
-use lexopt::prelude::*;
+use anyhow::{Context as _, Error, Result, ensure};
 
+use crate::absent::or_skip;
 use crate::project;
-#[cfg(unix)]
-#[cfg(test)]
-pub(crate) use compile::tests::{fresh_folder, script};
-use format::Checked;
 use record::{Counts, Record};
 use sources::Source;
-use toolchain::{Search, Toolchain};
+use toolchain::Toolchain;
 
 /// The record of what kernels cost.
 const RECORD_FILE: &str = "cuda/resources.toml";
 
 /// What the flags say.
-#[derive(Default)]
-pub(crate) struct Options {
-    /// The compiler to take, whatever its version.
+#[derive(Default, clap::Args)]
+pub(crate) struct Args {
+    /// The compiler to take, whatever its version
+    #[arg(long, value_name = "PATH")]
     nvcc: Option<PathBuf>,
-    /// Write `cuda/resources.toml` instead of comparing with it.
+    /// Write cuda/resources.toml instead of comparing with it
+    #[arg(long)]
     record: bool,
+    /// Compile for the processor instead
+    #[arg(long)]
+    emulated: bool,
 }
 
-/// How a build ended, when no rule was broken.
-pub(crate) enum Built {
-    Done {
-        /// In one line.
-        summary: String,
-        /// A line for each check that could not be made.
-        skips: Vec<String>,
-    },
-    /// No nvcc can be had here, and why.
-    NoToolchain(String),
+/// A build in which no rule was broken.
+pub(crate) struct Built {
+    /// In one line.
+    pub(crate) summary: String,
+    /// A line for each check that could not be made.
+    pub(crate) skips: Vec<String>,
 }
 
 impl Built {
     /// Prints what was built and the checks that could not be made.
     pub(crate) fn print(&self) {
-        if let Built::Done { summary, skips } = self {
-            skips.iter().for_each(|line| println!("{line}"));
-            println!("kernels: {summary}");
-        }
+        self.skips.iter().for_each(|line| println!("{line}"));
+        println!("kernels: {}", self.summary);
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let mut options = Options::default();
-    let mut is_emulated = false;
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("nvcc") => options.nvcc = Some(PathBuf::from(args.value()?)),
-            Long("record") => options.record = true,
-            Long("emulated") => is_emulated = true,
-            other => return Err(other.unexpected().into()),
-        }
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.emulated {
+        return emulated::put_beside_the_programs();
     }
-    if is_emulated {
-        emulated::put_beside_the_programs()?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    match build(&options)? {
-        done @ Built::Done { .. } => done.print(),
-        Built::NoToolchain(why) => bail!("{why}"),
-    }
-    Ok(ExitCode::SUCCESS)
+    build(args)?.print();
+    Ok(())
 }
 
 /// How many fat binaries the current set has.
@@ -123,14 +103,11 @@ fn kernels_folder() -> PathBuf {
     project::root().join("target/kernels")
 }
 
-/// Compiles what changed, checks everything and makes it the current set.
-pub(crate) fn build(options: &Options) -> Result<Built> {
+/// Compiles what changed, checks everything and makes it the current set; absent without an nvcc.
+pub(crate) fn build(options: &Args) -> Result<Built> {
     let sources = sources::read(&project::root().join("cuda")).map_err(Error::msg)?;
     let declared = declared(&sources)?;
-    let toolchain = match toolchain::find(options.nvcc.as_deref())? {
-        Search::Found(toolchain) => toolchain,
-        Search::Absent(why) => return Ok(Built::NoToolchain(why)),
-    };
+    let toolchain = toolchain::find(options.nvcc.as_deref())?;
     println!(
         "kernels: nvcc {} ({})",
         toolchain.version,
@@ -140,23 +117,22 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
     // Two commands at once would each delete what the other has just compiled.
     let _lock = lock(&folder)?;
     let objects = compile::compile(&sources, &toolchain, &folder)?;
-    let disassembler = toolchain::disassembler(&toolchain)?;
-    if let Err(why) = &disassembler {
-        ensure!(!options.record, "--record reads the machine code: {why}");
-    }
-    let mut counts = Counts::default();
     let (mut findings, mut skips) = (Vec::new(), Vec::new());
-    match format::check(&sources)? {
-        Checked::Findings(found) => findings.extend(found),
-        Checked::Absent(why) => skips.push(format!("SKIPPED: kernels: layout: {why}")),
-    }
+    let disassembler = toolchain::disassembler(&toolchain);
+    let disassembler = match options.record {
+        true => Some(disassembler.context("--record reads the machine code")?),
+        false => or_skip(disassembler, "kernels: counts of instructions", &mut skips)?,
+    };
+    let formatted = format::findings(&sources);
+    findings.extend(or_skip(formatted, "kernels: layout", &mut skips)?.unwrap_or_default());
+    let mut counts = Counts::default();
     for object in &objects {
         let kernels = &declared[&object.stem];
         findings.extend(ptx::findings(&object.source, kernels, &object.ptx()?)?);
         let log = object.log()?;
         findings.extend(resources::spills(&object.source, &log)?);
         resources::count(&log, kernels, &mut counts)?;
-        if let Ok(cuobjdump) = &disassembler {
+        if let Some(cuobjdump) = &disassembler {
             let listing = sass::disassemble(cuobjdump, &object.fatbin())?;
             sass::count(&listing, kernels, &mut counts)?;
         }
@@ -171,15 +147,13 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
     ensure!(findings.is_empty(), "{} findings", findings.len());
     let n_bytes = publish::publish(&objects, &sources::hash(&sources), &folder.join("current"))?;
     let n_compiled = objects.iter().filter(|object| object.is_new).count();
-    let why = disassembler.err();
-    skips.extend(why.map(|why| format!("SKIPPED: kernels: instructions are not counted: {why}")));
     let summary = format!(
         "{} kernels in {} files, {n_compiled} files compiled, {:.0} KiB",
         counts.n_kernels(),
         objects.len(),
         n_bytes as f64 / 1024.0
     );
-    Ok(Built::Done { summary, skips })
+    Ok(Built { summary, skips })
 }
 
 /// Of each source file the kernels that it declares.

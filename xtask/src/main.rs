@@ -9,6 +9,7 @@
     reason = "a command-line program talks on the terminal"
 )]
 
+mod absent;
 mod bench;
 mod bundle;
 mod ci;
@@ -21,59 +22,61 @@ mod python;
 mod report;
 mod sbom;
 mod test_log;
+#[cfg(unix)]
+#[cfg(test)]
+mod tests;
 mod tidy;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use lexopt::prelude::*;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
 
-/// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 10] = [
-    (
-        "ci",
-        "run every check, cheapest first [--only STAGE]... [--list]",
-    ),
-    (
-        "tidy",
-        "check the rules that no compiler checks [--record: lower the counts of xtask/tidy.toml]",
-    ),
-    (
-        "kernels",
-        "compile cuda/*.cu with nvcc and check them [--record] [--nvcc PATH]; --emulated: for the processor",
-    ),
-    (
-        "bench",
-        "measure suites of benches/ and replace their records [SUITE...] [--list] [--test] [--index] [--help]",
-    ),
-    (
-        "mpi-shim",
-        "compile the library for an MPI without the standard interface [--mpicc PATH] [--out PATH]",
-    ),
-    (
-        "bundle",
-        "pack programs, kernels and a run script for a machine with a GPU and no Rust",
-    ),
-    (
-        "python",
-        "build the wheel in a fresh environment under target/ and run the Python package's checks",
-    ),
-    (
-        "sbom",
-        "list the program's crates, their licences and what is unsafe in them [--out PATH]",
-    ),
-    (
-        "repro",
-        "redo figures of a paper and replace their records PAPER [FIGURE...] [--help]",
-    ),
-    (
-        "report",
-        "write a record as one HTML file PAPER/FIGURE [--against RECORD] [--out FILE]",
-    ),
-];
+/// The project's own commands
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Every command; `tidy` holds the documents to this list.
+#[derive(Subcommand)]
+enum Command {
+    /// Run every check, cheapest first
+    Ci(ci::Args),
+    /// Check the rules that no compiler checks
+    Tidy(tidy::Args),
+    /// Compile cuda/*.cu with nvcc and check them
+    Kernels(kernels::Args),
+    /// Measure suites of benches/ and replace their records
+    #[command(disable_help_flag = true)]
+    Bench(Words),
+    /// Redo figures of a paper and replace their records
+    #[command(disable_help_flag = true)]
+    Repro(Words),
+    /// Compile the library for an MPI without the standard interface
+    MpiShim(mpi_shim::Args),
+    /// Pack programs, kernels and a run script for a machine with a GPU and no Rust
+    Bundle,
+    /// Build the wheel in a fresh environment under target/ and run the Python package's checks
+    Python,
+    /// List the program's crates, their licences and what is unsafe in them
+    Sbom(sbom::Args),
+    /// Write a record as one HTML file
+    Report(report::Args),
+}
+
+/// What the program of `crates/bench` reads.
+#[derive(clap::Args)]
+struct Words {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
 
 fn main() -> ExitCode {
-    match run() {
+    match run(Xtask::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -82,38 +85,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<ExitCode> {
-    let mut args = lexopt::Parser::from_env();
-    match args.next()? {
-        Some(Value(command)) => dispatch(&command.string()?, args),
-        Some(Long("help") | Short('h')) => {
-            print!("{}", usage());
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(other) => Err(other.unexpected().into()),
-        None => bail!("no command given\n{}", usage()),
-    }
-}
-
-fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
+fn run(command: Command) -> Result<ExitCode> {
     match command {
-        "ci" => ci::run(args),
-        "tidy" => tidy::run(args),
-        "kernels" => kernels::run(args),
-        "bench" | "repro" => bench::run(command, args),
-        "mpi-shim" => mpi_shim::run(args),
-        "bundle" => bundle::run(args),
-        "python" => python::run(args),
-        "sbom" => sbom::run(args),
-        "report" => report::run(args),
-        other => bail!("no command {other:?}\n{}", usage()),
+        Command::Ci(args) => return ci::run(&args),
+        Command::Tidy(args) => return tidy::run(&args),
+        Command::Bench(args) => return bench::run("bench", &args.words),
+        Command::Repro(args) => return bench::run("repro", &args.words),
+        Command::Kernels(args) => kernels::run(&args)?,
+        Command::MpiShim(args) => mpi_shim::run(&args)?,
+        Command::Bundle => bundle::run()?,
+        Command::Python => python::run()?,
+        Command::Sbom(args) => sbom::run(&args)?,
+        Command::Report(args) => report::run(&args)?,
     }
-}
-
-fn usage() -> String {
-    let mut text = String::from("cargo xtask <command>\n");
-    for (name, help) in COMMANDS {
-        text.push_str(&format!("  {name:<8} {help}\n"));
-    }
-    text
+    Ok(ExitCode::SUCCESS)
 }

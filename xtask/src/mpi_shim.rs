@@ -5,10 +5,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use lexopt::prelude::*;
 
 use crate::process;
 use crate::project;
@@ -18,21 +16,27 @@ const SOURCE: &str = "crates/collectives/shim/mpi_shim.c";
 /// Where the library goes if nothing else is said.
 const LIBRARY: &str = "target/mpi/libshardgraph_mpi.so";
 
+/// What the flags say.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The compiler of the MPI
+    #[arg(long, value_name = "PATH", default_value = "mpicc")]
+    mpicc: PathBuf,
+    /// The library that is made [default: target/mpi/libshardgraph_mpi.so]
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
+}
+
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let mut mpicc = PathBuf::from("mpicc");
-    let mut out = project::root().join(LIBRARY);
-    while let Some(arg) = args.next()? {
-        match arg {
-            // Commands run in the workspace root, the paths are meant from here.
-            Long("mpicc") => mpicc = program(Path::new(&args.value()?))?,
-            Long("out") => out = std::path::absolute(Path::new(&args.value()?))?,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    build(&mpicc, &out)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
+    // Commands run in the workspace root, the paths are meant from here.
+    let out = match &args.out {
+        Some(out) => std::path::absolute(out)?,
+        None => project::root().join(LIBRARY),
+    };
+    build(&program(&args.mpicc)?, &out)?;
     println!("mpi-shim: {}", out.display());
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A bare name is looked up in `PATH`.

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
-use serde_json::Value;
+use cargo_metadata::{Message, Metadata, MetadataCommand, Target};
 
 use crate::process::{self, cargo};
 use crate::project::{self, Project};
@@ -14,56 +13,26 @@ use crate::project::{self, Project};
 /// What examples of READMEs use beside their own crate and those below it, which come with it.
 const EXAMPLE_CRATES: [&str; 2] = ["serde", "tempfile"];
 
-/// What `cargo metadata` says.
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-/// A member of the workspace.
-#[derive(Debug, Deserialize)]
-struct Package {
+/// A package that is published.
+#[derive(Debug)]
+struct Published {
     name: String,
     version: String,
-    /// Registries; `publish = false` reads as an empty list.
-    publish: Option<Vec<String>>,
-    targets: Vec<Target>,
+    has_library: bool,
 }
 
-/// A library, a program, a test or a bench of a package.
-#[derive(Debug, Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-impl Package {
-    fn is_published(&self) -> bool {
-        self.publish.is_none()
-    }
-
-    fn has_library(&self) -> bool {
-        self.targets.iter().any(|target| target.is("lib"))
-    }
-}
-
-impl Target {
-    fn is(&self, kind: &str) -> bool {
-        self.kind.iter().any(|own| own == kind)
-    }
-}
-
-fn packages() -> Result<Vec<Package>> {
-    let mut metadata = cargo(&["metadata", "--no-deps", "--locked"]);
-    let text = process::stdout_of(metadata.args(["--format-version", "1"]))?;
-    let metadata: Metadata = serde_json::from_str(&text).context("cargo metadata")?;
-    Ok(metadata.packages)
+/// What cargo knows of the workspace, with `args`.
+pub(crate) fn metadata(args: &[&str]) -> Result<Metadata> {
+    let mut metadata = cargo("metadata --format-version=1 --locked");
+    let text = process::stdout_of(metadata.args(args))?;
+    MetadataCommand::parse(text).context("cargo metadata")
 }
 
 /// The names of all bench targets of the workspace.
 pub(crate) fn bench_targets() -> Result<Vec<String>> {
-    let targets = packages()?.into_iter().flat_map(|package| package.targets);
-    let benches = targets.filter(|target| target.is("bench"));
+    let packages = metadata(&["--no-deps"])?.packages.into_iter();
+    let benches = packages.flat_map(|package| package.targets);
+    let benches = benches.filter(Target::is_bench);
     Ok(benches.map(|target| target.name).collect())
 }
 
@@ -110,17 +79,18 @@ fn built(command: &mut Command) -> Result<Vec<Built>> {
 
 fn built_of(messages: &str) -> Result<Vec<Built>> {
     let mut all = Vec::new();
-    for line in messages.lines().filter(|line| line.starts_with('{')) {
-        let message: Value = serde_json::from_str(line).context("a message of cargo")?;
-        let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
-        let target = message["target"]["name"].as_str();
-        if let (Some(path), Some(target)) = (message["executable"].as_str(), target) {
+    for message in Message::parse_stream(messages.as_bytes()) {
+        if let Message::CompilerArtifact(artifact) = message?
+            && let Some(path) = artifact.executable
+        {
+            let folder = artifact.manifest_path.parent();
+            let folder = folder.unwrap_or(&artifact.manifest_path);
             let program = TestProgram {
-                target: target.to_owned(),
-                path: PathBuf::from(path),
-                folder: manifest.parent().unwrap_or(manifest).to_owned(),
+                target: artifact.target.name,
+                path: path.into(),
+                folder: folder.into(),
             };
-            let is_test = message["profile"]["test"] == true;
+            let is_test = artifact.profile.test;
             all.push(Built { program, is_test });
         }
     }
@@ -134,7 +104,7 @@ fn built_of(messages: &str) -> Result<Vec<Built>> {
 pub(crate) fn unit_tests_containing(text: &str) -> Result<Vec<(String, PathBuf)>> {
     let packages = with_test_containing(text, &Project::load()?);
     let targets: Vec<String> = packages.iter().map(|name| name.replace('-', "_")).collect();
-    let mut tests = cargo(&["test", "--workspace", "--no-run", "--locked", "--lib"]);
+    let mut tests = cargo("test --workspace --no-run --locked --lib");
     let mut built = executables(&mut tests)?;
     built.retain(|(target, _)| targets.contains(target));
     ensure!(
@@ -167,18 +137,25 @@ fn with_test_containing(text: &str, project: &Project) -> Vec<String> {
 /// `cargo package` could verify the packages itself, but it keeps what it once unpacked of a member with this version, so
 /// that every later run would verify old sources. Here they are unpacked anew, into a workspace of their own.
 pub(crate) fn check_packages() -> Result<()> {
-    let packages = packages()?;
-    let mut package = cargo(&["package", "--workspace", "--no-verify"]);
+    let mut package = cargo("package --workspace --no-verify");
     package.args(["--locked", "--allow-dirty", "--quiet"]);
-    for unpublished in packages.iter().filter(|package| !package.is_published()) {
-        package.args(["--exclude", &unpublished.name]);
+    let mut published = Vec::new();
+    for member in metadata(&["--no-deps"])?.packages {
+        // `publish = false` reads as an empty list of registries.
+        match member.publish {
+            Some(_) => _ = package.args(["--exclude", &member.name]),
+            None => published.push(Published {
+                name: member.name.to_string(),
+                version: member.version.to_string(),
+                has_library: member.targets.iter().any(Target::is_lib),
+            }),
+        }
     }
     show_and_check(&mut package)?;
-    let published: Vec<Package> = packages.into_iter().filter(|p| p.is_published()).collect();
     write_outside(&outside(), &published)?;
     for package in &published {
         // Alone, because features that another crate turns on would hide that one is missing.
-        show_and_check(&mut cargo_outside(&["check", "--package", &package.name]))?;
+        show_and_check(cargo_outside("check --package").arg(&package.name))?;
     }
     Ok(())
 }
@@ -189,7 +166,7 @@ pub(crate) fn run_consumer() -> Result<()> {
         outside().join("Cargo.toml").exists(),
         "nothing is packaged: run `cargo xtask ci --only package` first"
     );
-    show_and_check(&mut cargo_outside(&["run", "--package", "consumer"]))
+    show_and_check(&mut cargo_outside("run --package consumer"))
 }
 
 /// An example of a README.
@@ -222,10 +199,10 @@ fn examples(readme: &str) -> Vec<Example> {
 }
 
 /// The consumer's program: a function for each example, in the form of a documentation test, and `main`, which calls them.
-fn consumer_source(published: &[Package], folder: &Path) -> Result<String> {
+fn consumer_source(published: &[Published], folder: &Path) -> Result<String> {
     let mut functions = String::new();
     let mut calls = String::new();
-    for Package { name, version, .. } in published.iter().filter(|p| p.has_library()) {
+    for Published { name, version, .. } in published.iter().filter(|p| p.has_library) {
         let readme = folder.join(format!("{name}-{version}/README.md"));
         let shown = || readme.display().to_string();
         let examples = examples(&fs::read_to_string(&readme).with_context(shown)?);
@@ -254,8 +231,8 @@ fn outside() -> PathBuf {
     project::target().join("outside")
 }
 
-fn cargo_outside(args: &[&str]) -> Command {
-    let mut command = cargo(args);
+fn cargo_outside(words: &str) -> Command {
+    let mut command = cargo(words);
     command
         .args(["--offline", "--quiet"])
         .current_dir(outside());
@@ -268,12 +245,12 @@ fn show_and_check(command: &mut Command) -> Result<()> {
     process::check(command)
 }
 
-fn write_outside(folder: &Path, published: &[Package]) -> Result<()> {
+fn write_outside(folder: &Path, published: &[Published]) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
     fs::create_dir_all(folder.join("consumer/src"))?;
-    for Package { name, version, .. } in published {
+    for Published { name, version, .. } in published {
         let archive = project::target()
             .join("package")
             .join(format!("{name}-{version}.crate"));
@@ -303,10 +280,10 @@ fn write_outside(folder: &Path, published: &[Package]) -> Result<()> {
 }
 
 /// A workspace where the packages stand in for the registry.
-fn workspace_manifest(published: &[Package]) -> String {
+fn workspace_manifest(published: &[Published]) -> String {
     let mut members = String::new();
     let mut patches = String::new();
-    for Package { name, version, .. } in published {
+    for Published { name, version, .. } in published {
         members.push_str(&format!("\"{name}-{version}\", "));
         patches.push_str(&format!("{name} = {{ path = \"{name}-{version}\" }}\n"));
     }
@@ -323,9 +300,10 @@ fn profiles_of(manifest: &str) -> String {
     profiles.map(|section| format!("\n[{section}\n")).collect()
 }
 
-fn consumer_manifest(published: &[Package]) -> String {
-    let libraries = published.iter().filter(|package| package.has_library());
-    let lines = libraries.map(|Package { name, version, .. }| format!("{name} = \"{version}\"\n"));
+fn consumer_manifest(published: &[Published]) -> String {
+    let libraries = published.iter().filter(|package| package.has_library);
+    let lines =
+        libraries.map(|Published { name, version, .. }| format!("{name} = \"{version}\"\n"));
     let others = EXAMPLE_CRATES.map(|name| format!("{name} = \"*\"\n"));
     format!(
         "[package]\nname = \"consumer\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
@@ -340,28 +318,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_cargo_metadata() {
-        let text = r#"{"packages": [{"name": "a-b", "version": "1.0.0", "publish": [], "targets": [
-            {"name": "a_b", "kind": ["lib"]}, {"name": "speed", "kind": ["bench"]}]}]}"#;
-        let metadata: Metadata = serde_json::from_str(text).unwrap();
-        let package = &metadata.packages[0];
-        assert!(package.has_library() && !package.is_published());
-        assert!(serde_json::from_str::<Metadata>("null").is_err());
-    }
-
-    #[test]
     fn executables_are_read_from_messages() {
-        let messages = "   Compiling a\n{\"reason\": \"compiler-artifact\", \"target\": {\"name\": \"a_b\"}, \
-            \"executable\": \"/t/a_b-1\", \"manifest_path\": \"/w/a/Cargo.toml\", \"profile\": {\"test\": true}}\n\
-            {\"target\": {\"name\": \"c\"}, \"executable\": null}\n";
+        let target = r#"{"kind": ["lib"], "crate_types": ["lib"], "name": "a_b", "src_path": "/w/a/src/lib.rs", "edition": "2024"}"#;
+        let profile = r#"{"opt_level": "0", "debuginfo": 0, "debug_assertions": true, "overflow_checks": true, "test": true}"#;
+        let message = |executable: &str| {
+            format!(
+                r#"{{"reason": "compiler-artifact", "package_id": "a", "manifest_path": "/w/a/Cargo.toml", "target": {target}, "profile": {profile}, "features": [], "filenames": [], "executable": {executable}, "fresh": true}}"#
+            )
+        };
+        let messages = format!(
+            "   Compiling a\n{}\n{}\n",
+            message("\"/t/a_b-1\""),
+            message("null")
+        );
         let program = TestProgram {
             target: "a_b".to_owned(),
             path: PathBuf::from("/t/a_b-1"),
             folder: PathBuf::from("/w/a"),
         };
         let is_test = true;
-        assert_eq!(built_of(messages).unwrap(), [Built { program, is_test }]);
-        assert!(built_of("{\"a\": }").is_err());
+        assert_eq!(built_of(&messages).unwrap(), [Built { program, is_test }]);
     }
 
     #[test]
@@ -407,14 +383,10 @@ mod tests {
 
     #[test]
     fn the_consumer_depends_on_packages_not_on_the_workspace() {
-        let package = |name: &str, has_library| Package {
+        let package = |name: &str, has_library| Published {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
-            publish: None,
-            targets: vec![Target {
-                name: name.to_owned(),
-                kind: vec![if has_library { "lib" } else { "bin" }.to_owned()],
-            }],
+            has_library,
         };
         let published = [package("a", true), package("b", false)];
         let workspace: toml::Table = toml::from_str(&workspace_manifest(&published)).unwrap();

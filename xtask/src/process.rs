@@ -44,11 +44,11 @@ const BUILD: [(&str, &str); 3] = [
     ("CARGO_PROFILE_DEV_DEBUG", "0"),
 ];
 
-/// The cargo that started us, with `args`.
-pub(crate) fn cargo<S: AsRef<OsStr>>(args: &[S]) -> Command {
+/// The cargo that started us, with words that blanks part.
+pub(crate) fn cargo(words: &str) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cargo = command(program);
-    cargo.args(args);
+    cargo.args(words.split(' '));
     for (name, value) in BUILD {
         if std::env::var_os(name).is_none() {
             cargo.env(name, value);
@@ -59,13 +59,9 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: &[S]) -> Command {
 
 /// Builds the release binary and returns its path.
 pub(crate) fn build_shardgraph() -> Result<PathBuf> {
-    check(&mut cargo(&[
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "shardgraph-cli",
-    ]))?;
+    check(&mut cargo(
+        "build --release --locked --package shardgraph-cli",
+    ))?;
     let name = format!("shardgraph{}", std::env::consts::EXE_SUFFIX);
     Ok(project::target().join("release").join(name))
 }

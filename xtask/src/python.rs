@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::absent::absent;
 use crate::process::{self, cargo};
 use crate::project;
 use crate::test_log::TestLog;
@@ -24,43 +25,19 @@ const VERSIONS: std::ops::RangeInclusive<u32> = 11..=15;
 const MANIFEST: &str = "crates/python/Cargo.toml";
 const REQUIREMENTS: &str = "crates/python/tests/requirements.txt";
 
-/// What came of the checks.
-pub(crate) enum Checked {
-    Done,
-    /// They could not begin here, and why.
-    Skipped(String),
-}
-
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    if let Some(arg) = args.next()? {
-        return Err(arg.unexpected().into());
-    }
+pub(crate) fn run() -> Result<()> {
     let mut log = TestLog::default();
-    match check(&mut log)? {
-        Checked::Done => println!(
-            "python: {} tests passed, {} skipped",
-            log.n_passed,
-            log.skips.len()
-        ),
-        Checked::Skipped(why) => println!("SKIPPED: python: {why}"),
-    }
-    Ok(ExitCode::SUCCESS)
+    check(&mut log)?;
+    let (n_passed, n_skipped) = (log.n_passed, log.skips.len());
+    println!("python: {n_passed} tests passed, {n_skipped} skipped");
+    Ok(())
 }
 
-/// Environment, wheel, audit, types, tests.
-pub(crate) fn check(log: &mut TestLog) -> Result<Checked> {
-    let environment = match Environment::create()? {
-        Ok(environment) => environment,
-        Err(why) => return Ok(Checked::Skipped(why)),
-    };
-    show(&mut cargo(&[
-        "fmt",
-        "--manifest-path",
-        MANIFEST,
-        "--",
-        "--check",
-    ]))?;
+/// Environment, wheel, audit, types, tests; absent without a Python that can hold them.
+pub(crate) fn check(log: &mut TestLog) -> Result<()> {
+    let environment = Environment::create()?;
+    show(cargo("fmt --manifest-path").args([MANIFEST, "--", "--check"]))?;
     let wheel = environment.build_wheel()?;
     let n_bytes = fs::metadata(&wheel)?.len();
     println!("{}: {n_bytes} bytes", wheel.display());
@@ -87,8 +64,7 @@ pub(crate) fn check(log: &mut TestLog) -> Result<Checked> {
     ]))?;
     environment.check_import_time()?;
     import_elsewhere(&environment, &wheel, log)?;
-    environment.test(log)?;
-    Ok(Checked::Done)
+    environment.test(log)
 }
 
 /// The wheel with what it requires, and nothing else, under every Python that it is for and that is here.
@@ -125,27 +101,26 @@ fn import_elsewhere(environment: &Environment, wheel: &Path, log: &mut TestLog) 
 struct Environment(PathBuf);
 
 impl Environment {
-    /// A fresh one with the pinned packages, or why there is none.
-    fn create() -> Result<Result<Environment, String>> {
+    /// A fresh one with the pinned packages.
+    fn create() -> Result<Environment> {
         let folder = project::target().join("python-package");
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
         }
         let mut venv = process::command("python3");
         if process::check(venv.args(["-m", "venv"]).arg(&folder)).is_err() {
-            return Ok(Err("python3 with venv is not here".to_owned()));
+            return Err(absent("python3 with venv is not here"));
         }
         let environment = Environment(folder);
         let newer = "import sys; raise SystemExit(sys.version_info < (3, 11))";
         if process::check(&mut environment.python(&["-c", newer])).is_err() {
-            return Ok(Err("python3 is older than 3.11".to_owned()));
+            return Err(absent("python3 is older than 3.11"));
         }
         let mut install = environment.python(&["-m", "pip", "install", "--quiet", "--retries=1"]);
         println!("$ {}", process::shown(install.args(["-r", REQUIREMENTS])));
-        match process::check(&mut install) {
-            Ok(()) => Ok(Ok(environment)),
-            Err(_) => Ok(Err(format!("pip installs no {REQUIREMENTS}"))),
-        }
+        process::check(&mut install)
+            .map_err(|_| absent(format!("pip installs no {REQUIREMENTS}")))?;
+        Ok(environment)
     }
 
     fn program(&self, name: &str) -> PathBuf {
@@ -206,7 +181,7 @@ impl Environment {
     /// The package's tests, with the command of cargo's build beside it.
     fn test(&self, log: &mut TestLog) -> Result<()> {
         // As the stage `test` builds it: for one package cargo would choose other features, and compile all of it anew.
-        let mut build = cargo(&["test", "--workspace", "--locked", "--no-run"]);
+        let mut build = cargo("test --workspace --locked --no-run");
         show(build.args(["--test", "end_to_end"]))?;
         let name = format!("shardgraph{}", std::env::consts::EXE_SUFFIX);
         let binary = project::target().join("debug").join(name);

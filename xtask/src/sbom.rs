@@ -7,14 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use lexopt::prelude::*;
-use serde::{Deserialize, Serialize};
+use cargo_metadata::{DepKindInfo, DependencyKind, Metadata, Package, PackageId};
 use serde_json::{Value, json};
 
-use crate::process::{cargo, stdout_of};
+use crate::package::metadata;
 use crate::project;
 
 /// The package whose crates are listed.
@@ -24,75 +22,21 @@ const PROGRAM: &str = "shardgraph-cli";
 const BUILD_SCRIPT: usize = 0;
 const UNSAFE_LINES: usize = 1;
 
-/// The part of `cargo metadata` that is used.
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-    source: Option<String>,
-    manifest_path: PathBuf,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    kind: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    id: String,
-    deps: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    pkg: String,
-    dep_kinds: Vec<DependencyKind>,
-}
-
-#[derive(Deserialize)]
-struct DependencyKind {
-    /// `dev`, `build`, or none for a normal one.
-    kind: Option<String>,
-}
-
-/// A crate of the list.
-#[derive(Serialize)]
-struct Component {
-    r#type: &'static str,
-    name: String,
-    version: String,
-    purl: String,
-    licenses: Value,
-    properties: Value,
+/// What the flags say.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file [default: sbom.json in the build folder]
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
 }
 
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let mut out = project::target().join("sbom.json");
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("out") => out = args.value()?.into(),
-            other => return Err(other.unexpected().into()),
-        }
-    }
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let beside = || project::target().join("sbom.json");
+    let out = args.out.clone().unwrap_or_else(beside);
     let components = components()?;
     fs::write(&out, document(&components)?).with_context(|| out.display().to_string())?;
-    let has = |idx: usize, of: &Component| of.properties[idx]["value"] != json!("0");
+    let has = |idx: usize, of: &Value| of["properties"][idx]["value"] != json!("0");
     let count = |idx: usize| components.iter().filter(|of| has(idx, of)).count();
     println!(
         "sbom: {} ({} crates, {} with a build script, {} with unsafe code)",
@@ -101,7 +45,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         count(BUILD_SCRIPT),
         count(UNSAFE_LINES)
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The list as text, for the bundle.
@@ -109,31 +53,29 @@ pub(crate) fn text() -> Result<String> {
     document(&components()?)
 }
 
-fn components() -> Result<Vec<Component>> {
-    let platform = "--filter-platform=x86_64-unknown-linux-gnu";
-    let mut metadata = cargo(&["metadata", "--format-version=1", "--locked", platform]);
-    let metadata: Metadata = serde_json::from_str(&stdout_of(&mut metadata)?)?;
+fn components() -> Result<Vec<Value>> {
+    let metadata = metadata(&["--filter-platform=x86_64-unknown-linux-gnu"])?;
     let used = used(&metadata)?;
     let mut packages: Vec<&Package> = metadata.packages.iter().collect();
-    packages.retain(|package| used.contains(package.id.as_str()));
+    packages.retain(|package| used.contains(&package.id));
     packages.sort_by_key(|package| (&package.name, &package.version));
     packages.into_iter().map(component).collect()
 }
 
 /// Ids of the program's package and of all that it is linked from or built with.
-fn used(metadata: &Metadata) -> Result<BTreeSet<&str>> {
-    let nodes = metadata.resolve.nodes.iter();
-    let nodes: BTreeMap<&str, &Node> = nodes.map(|node| (node.id.as_str(), node)).collect();
+fn used(metadata: &Metadata) -> Result<BTreeSet<&PackageId>> {
+    let resolve = metadata.resolve.as_ref().context("no graph of crates")?;
+    let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
     let mut packages = metadata.packages.iter();
     let program = packages.find(|package| package.name == PROGRAM);
-    let mut left = vec![program.context(PROGRAM)?.id.as_str()];
+    let mut left = vec![&program.context(PROGRAM)?.id];
     let mut used = BTreeSet::new();
     while let Some(id) = left.pop() {
         if !used.insert(id) {
             continue;
         }
         for dependency in &nodes.get(id).context("a package without a node")?.deps {
-            let is_for_tests = |kind: &DependencyKind| kind.kind.as_deref() == Some("dev");
+            let is_for_tests = |kind: &DepKindInfo| kind.kind == DependencyKind::Development;
             if !dependency.dep_kinds.iter().all(is_for_tests) {
                 left.push(&dependency.pkg);
             }
@@ -143,35 +85,26 @@ fn used(metadata: &Metadata) -> Result<BTreeSet<&str>> {
     Ok(used)
 }
 
-fn component(package: &Package) -> Result<Component> {
+fn component(package: &Package) -> Result<Value> {
     let folder = package.manifest_path.parent().context("a manifest")?;
-    let runs_at_build = |target: &Target| target.kind.iter().any(|kind| kind == "custom-build");
-    let n_scripts = package
-        .targets
-        .iter()
-        .filter(|of| runs_at_build(of))
-        .count();
-    let n_unsafe = unsafe_lines(&folder.join("src"))?;
+    let scripts = package.targets.iter().filter(|of| of.is_custom_build());
+    let n_scripts = scripts.count();
+    let n_unsafe = unsafe_lines(folder.join("src").as_std_path())?;
     let property =
         |name: &str, value: String| json!({ "name": format!("shardgraph:{name}"), "value": value });
-    Ok(Component {
-        r#type: "library",
-        name: package.name.clone(),
-        version: package.version.clone(),
-        purl: format!("pkg:cargo/{}@{}", package.name, package.version),
-        licenses: json!([{ "expression": package.license.as_deref().unwrap_or("none") }]),
-        properties: json!([
+    let source = package.source.as_ref();
+    Ok(json!({
+        "type": "library",
+        "name": package.name,
+        "version": package.version,
+        "purl": format!("pkg:cargo/{}@{}", package.name, package.version),
+        "licenses": [{ "expression": package.license.as_deref().unwrap_or("none") }],
+        "properties": [
             property("build-scripts", n_scripts.to_string()),
             property("unsafe-lines", n_unsafe.to_string()),
-            property(
-                "source",
-                package
-                    .source
-                    .clone()
-                    .unwrap_or_else(|| "this repository".to_owned())
-            ),
-        ]),
-    })
+            property("source", source.map_or("this repository", |source| &source.repr).to_owned()),
+        ],
+    }))
 }
 
 /// Lines of Rust sources with the word `unsafe`, comments left out.
@@ -199,7 +132,7 @@ fn says_unsafe(line: &str) -> bool {
         .any(|word| word == "unsafe")
 }
 
-fn document(components: &[Component]) -> Result<String> {
+fn document(components: &[Value]) -> Result<String> {
     let text = serde_json::to_string_pretty(&json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -231,17 +164,17 @@ mod tests {
     #[test]
     fn the_list_has_what_the_program_is_linked_from() {
         let components = components().unwrap();
-        let has = |name: &str| components.iter().any(|component| component.name == name);
+        let has = |name: &str| components.iter().any(|component| component["name"] == name);
         assert!(has("shardgraph-cli") && has("clap") && has("zstd-sys"));
         assert!(!has("proptest") && !has("criterion") && !has("shardgraph-bench"));
         let zstd = components
             .iter()
-            .find(|component| component.name == "zstd-sys");
-        assert_eq!(zstd.unwrap().properties[BUILD_SCRIPT]["value"], "1");
+            .find(|component| component["name"] == "zstd-sys");
+        assert_eq!(zstd.unwrap()["properties"][BUILD_SCRIPT]["value"], "1");
         assert!(
             components
                 .iter()
-                .all(|component| component.licenses[0]["expression"] != "none")
+                .all(|component| component["licenses"][0]["expression"] != "none")
         );
     }
 }

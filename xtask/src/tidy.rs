@@ -8,64 +8,62 @@ mod members;
 mod numbers;
 mod record;
 mod sentences;
-mod signatures;
 mod sources;
-mod words;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
-use lexopt::prelude::*;
 
 use crate::project::Project;
 
 /// A rule that is broken, as `path:line: what to do about it`.
 pub(crate) type Finding = String;
 
+/// What the flags say.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Lower the counts of xtask/tidy.toml first
+    #[arg(long)]
+    record: bool,
+}
+
 /// Runs the command.
-pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let mut record = false;
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("record") => record = true,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if record {
-        record::lower(&Project::load()?)?;
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.record {
+        let project = Project::load()?;
+        record::lower(&project, &code::sources(&project)?)?;
     }
     let findings = findings(&Project::load()?)?;
     for finding in &findings {
         println!("{finding}");
     }
     println!("tidy: {} findings", findings.len());
-    Ok(if findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(!findings.is_empty())))
 }
 
 /// Runs every check.
 pub(crate) fn findings(project: &Project) -> Result<Vec<Finding>> {
     let members = project.members()?;
-    let mut findings = Vec::new();
-    findings.extend(sources::heads(project));
-    findings.extend(sources::banned_words(project));
-    findings.extend(sources::forbid_unsafe(project, &members));
-    findings.extend(members::names(&members));
-    findings.extend(members::lints(&members));
-    findings.extend(members::arrows(&members));
-    findings.extend(members::shared_versions(&members));
-    findings.extend(record::findings(project)?);
-    findings.extend(words::findings(project)?);
-    findings.extend(kernels::names(project)?);
-    findings.extend(documents::commands(project));
-    findings.extend(documents::dependencies(project)?);
-    findings.extend(documents::machine_paths(project));
-    findings.extend(numbers::findings(project));
-    findings.extend(sentences::findings(project));
-    Ok(findings)
+    let sources = code::sources(project)?;
+    let record = record::Record::read(project)?;
+    let checks = [
+        sources::heads(project),
+        sources::unfinished(&sources),
+        sources::forbid_unsafe(&sources, &members),
+        sources::words(&sources, &record),
+        members::names(&members),
+        members::lints(&members),
+        members::arrows(&members, &members::allowed(project)?),
+        members::shared_versions(&members),
+        record::findings(project, &sources, &record),
+        kernels::names(project)?,
+        documents::commands(project),
+        documents::dependencies(project)?,
+        documents::machine_paths(project),
+        numbers::findings(project),
+        sentences::findings(project),
+    ];
+    Ok(checks.concat())
 }
 
 #[cfg(test)]

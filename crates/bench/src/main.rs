@@ -12,12 +12,7 @@
 )]
 
 mod answer;
-mod chart;
-mod data;
 mod field;
-mod figure;
-mod formula;
-mod index;
 mod launch;
 mod line;
 mod measure;
@@ -37,13 +32,12 @@ mod robustness;
 mod run;
 mod series;
 mod suites;
-mod table;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
-use shardgraph_records::{host, row, statistics};
+use shardgraph_records::{chart, data, figure, host, index, row, statistics};
 
 use crate::options::{Command, Program};
 

@@ -5,17 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-pub(crate) use shardgraph_records::paths::{root, target};
-
-/// The folder of graphs and other data beside the checkout; `benches/data.toml` lists its files.
-pub(crate) fn data() -> PathBuf {
-    root().join("../shared/data")
-}
-
-/// A script that runs a peer.
-pub(crate) fn peer(script: &str) -> PathBuf {
-    root().join("crates/bench/peers").join(script)
-}
+pub(crate) use shardgraph_records::paths::{data, peer, root, target};
 
 /// An empty folder for the files of one measurement.
 pub(crate) fn fresh_scratch(name: &str) -> Result<PathBuf> {

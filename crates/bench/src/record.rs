@@ -1,40 +1,22 @@
 //! The folder `bench-results/<paper or suite>/<figure>/` of a record, which a new measurement replaces.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-pub(crate) use shardgraph_records::Record;
-use shardgraph_records::SCHEMA_VERSION;
+use shardgraph_records::Record;
+use shardgraph_records::markdown::markdown;
+use shardgraph_records::record::folder;
 
 use crate::chart;
 use crate::figure::Figure;
-use crate::host::{self, Host, Revision};
 use crate::options::Options;
-use crate::paths;
 use crate::report::Origin;
-use crate::statistics::shown;
-use crate::table::{self, Heads};
 
 /// An empty record, made here and now.
 pub(crate) fn new(figure: &Figure, options: &Options) -> Result<Record> {
-    let Revision { commit, is_dirty } = Revision::here();
-    Ok(Record {
-        schema_version: SCHEMA_VERSION,
-        group: figure.group.clone(),
-        figure: figure.name.clone(),
-        title: figure.title.clone(),
-        command: format!("{}{}", figure.command(), options.shown()),
-        date: host::today()?,
-        revision: commit,
-        is_dirty,
-        host: Host::here(options.host.as_deref()),
-        device: "host".to_owned(),
-        load: host::load(),
-        rows: Vec::new(),
-        skips: Vec::new(),
-        notes: Vec::new(),
-    })
+    let command = format!("{}{}", figure.command(), options.shown());
+    Record::here(figure, command, options.host.as_deref())
 }
 
 /// Takes the machine of a measurement that was made elsewhere.
@@ -45,59 +27,6 @@ pub(crate) fn set_origin(record: &mut Record, origin: Option<Origin>) {
     record.is_dirty = origin.revision.is_dirty;
     record.device = origin.device;
     record.notes = origin.notes;
-}
-
-/// The record of a figure, if there is one.
-pub(crate) fn read(group: &str, figure: &str) -> Result<Option<Record>> {
-    let file = folder(group, figure).join("latest.json");
-    file.is_file().then(|| Record::read(&file)).transpose()
-}
-
-/// What people read.
-pub(crate) fn markdown(record: &Record, figure: &Figure) -> String {
-    let mut text = format!("# {}\n\n```\n{}\n```\n\n", record.title, record.command);
-    text.push_str(&origin(record));
-    if !figure.why.is_empty() {
-        text.push_str(&format!("\n{}\n", figure.why));
-    }
-    let heads = Heads {
-        x: &figure.x,
-        y: &figure.y,
-        peer: "PyTorch on this machine",
-    };
-    text.push_str(&format!("\n{}", table::tables(&record.rows, &heads)));
-    text.push_str(&around(figure));
-    for note in &record.notes {
-        text.push_str(&format!("- {note}\n"));
-    }
-    for skip in &record.skips {
-        text.push_str(&format!("- skipped: {skip}\n"));
-    }
-    text
-}
-
-/// Revision, machine, load.
-fn origin(record: &Record) -> String {
-    let Host {
-        label,
-        cpu,
-        n_cores,
-        memory_bytes,
-        system,
-        rustc,
-    } = &record.host;
-    let gib = memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
-    let memory = gib.map_or("memory unknown".to_owned(), |gib| format!("{gib:.1} GiB"));
-    let dirty = match record.is_dirty {
-        true => ", with changes that are not committed",
-        false => "",
-    };
-    let load = record.load.map_or("not recorded".to_owned(), shown);
-    format!(
-        "- {}, {label}, {}\n- revision: {}{dirty}\n- processor: {cpu}, {n_cores} cores, {memory}\n\
-         - load before: {load}\n- system: {system}\n- compiler: {rustc}\n",
-        record.date, record.device, record.revision
-    )
 }
 
 /// Every file of the record with its content.
@@ -151,47 +80,10 @@ fn raw_csv(record: &Record) -> String {
     csv
 }
 
-/// The folder of a record.
-pub(crate) fn folder(group: &str, figure: &str) -> PathBuf {
-    paths::root()
-        .join("bench-results")
-        .join(Path::new(group))
-        .join(figure)
-}
-
-/// What the paper reports and what differs.
-fn around(figure: &Figure) -> String {
-    let mut text = String::new();
-    if !figure.paper.is_empty() {
-        text.push_str("Reported by the paper, on its own machines:\n\n");
-    }
-    for sentence in &figure.paper {
-        text.push_str(&format!("- {sentence}\n"));
-    }
-    if !figure.published.is_empty() {
-        text.push_str("\nReported by others, on other machines:\n\n");
-        text.push_str("| who | metric | value | source |\n|---|---|---|---|\n");
-    }
-    for row in &figure.published {
-        let (who, metric, value) = (&row.who, &row.metric, shown(row.value));
-        text.push_str(&format!(
-            "| {who} | {metric} | {value} | {} |\n",
-            row.source
-        ));
-    }
-    text.push('\n');
-    for sentence in &figure.here {
-        text.push_str(&format!("- here: {sentence}\n"));
-    }
-    for peer in &figure.not_run {
-        text.push_str(&format!("- not run: {peer}\n"));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths;
     use crate::row::{Measured, Row};
 
     const FIGURE: &str = "title = 'T'\nwhy = 'W'\nx = 'ranks'\ny = 'seconds'\npaper = ['faster']\n[[series]]\nname = 'a'\nkind = 'command'\ncommand = ['json']\n";

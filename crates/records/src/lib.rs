@@ -1,4 +1,5 @@
-//! Records of measurements and the child processes that make them: what `xtask` and `bench` share.
+//! Measurements as files: definitions in `benches/`, records in `bench-results/`, and what is made of both: tables, pictures, reports
+//! and the index. Also the child processes that `xtask` and `bench` start.
 //!
 //! ```
 //! use shardgraph_records::{Record, paths, statistics};
@@ -12,11 +13,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chart;
+pub mod data;
+pub mod figure;
+pub mod formula;
 pub mod host;
+pub mod index;
+pub mod markdown;
 pub mod paths;
 pub mod process;
-mod record;
+pub mod record;
+pub mod report;
 pub mod row;
 pub mod statistics;
+pub mod table;
 
 pub use record::{Record, SCHEMA_VERSION};

@@ -20,3 +20,13 @@ pub fn target() -> PathBuf {
         None => root().join("target"),
     }
 }
+
+/// The folder of graphs and other data beside the checkout; `benches/data.toml` lists its files.
+pub fn data() -> PathBuf {
+    root().join("../shared/data")
+}
+
+/// A script that runs a peer.
+pub fn peer(script: &str) -> PathBuf {
+    root().join("crates/bench/peers").join(script)
+}

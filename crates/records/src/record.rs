@@ -1,12 +1,14 @@
 //! A record: what was measured, and where.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::host::Host;
+use crate::figure::Figure;
+use crate::host::{self, Host, Revision};
+use crate::paths;
 use crate::row::Row;
 
 /// Version of what `latest.json` holds.
@@ -50,6 +52,39 @@ pub struct Record {
 }
 
 impl Record {
+    /// An empty record of a figure, made here and now by a command.
+    ///
+    /// # Errors
+    /// When the clock is before 1970.
+    pub fn here(figure: &Figure, command: String, label: Option<&str>) -> Result<Record> {
+        let Revision { commit, is_dirty } = Revision::here();
+        Ok(Record {
+            schema_version: SCHEMA_VERSION,
+            group: figure.group.clone(),
+            figure: figure.name.clone(),
+            title: figure.title.clone(),
+            command,
+            date: host::today()?,
+            revision: commit,
+            is_dirty,
+            host: Host::here(label),
+            device: "host".to_owned(),
+            load: host::load(),
+            rows: Vec::new(),
+            skips: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// The record of a figure, if there is one.
+    ///
+    /// # Errors
+    /// As [`Record::read`].
+    pub fn of(figure: &Figure) -> Result<Option<Record>> {
+        let file = folder(&figure.group, &figure.name).join("latest.json");
+        file.is_file().then(|| Record::read(&file)).transpose()
+    }
+
     /// Reads a `latest.json`.
     ///
     /// # Errors
@@ -60,11 +95,37 @@ impl Record {
         serde_json::from_str(&text).with_context(name)
     }
 
+    /// The row at the point of another record's row.
+    pub fn at(&self, row: &Row) -> Option<&Row> {
+        self.rows.iter().find(|other| other.key() == row.key())
+    }
+
+    /// Names of the measured values with their units, in the order in which they come.
+    pub fn metrics(&self) -> Vec<(&str, &str)> {
+        let mut metrics: Vec<(&str, &str)> = Vec::new();
+        for value in self.rows.iter().flat_map(|row| &row.values) {
+            if !metrics.iter().any(|(name, _)| *name == value.name) {
+                metrics.push((&value.name, &value.unit));
+            }
+        }
+        metrics
+    }
+
     /// Whether other processes took so much of the machine that times are doubtful.
     pub fn is_loaded(&self) -> bool {
         let most = LOADED_SHARE * self.host.n_cores as f64;
         self.load.is_some_and(|load| load > most)
     }
+}
+
+/// The folder of a figure's record.
+pub fn folder(group: &str, figure: &str) -> PathBuf {
+    results().join(group).join(figure)
+}
+
+/// The folder of all records.
+pub(crate) fn results() -> PathBuf {
+    paths::root().join("bench-results")
 }
 
 #[cfg(test)]
@@ -73,22 +134,8 @@ mod tests {
 
     #[test]
     fn a_loaded_machine_is_marked() {
-        let mut record = Record {
-            schema_version: SCHEMA_VERSION,
-            group: String::new(),
-            figure: String::new(),
-            title: String::new(),
-            command: String::new(),
-            date: String::new(),
-            revision: String::new(),
-            is_dirty: false,
-            host: Host::here(None),
-            device: "host".to_owned(),
-            load: None,
-            rows: Vec::new(),
-            skips: Vec::new(),
-            notes: Vec::new(),
-        };
+        let figure = Figure::default();
+        let mut record = Record::here(&figure, String::new(), None).unwrap();
         record.host.n_cores = 2;
         for (load, is_loaded) in [(None, false), (Some(0.9), false), (Some(1.1), true)] {
             record.load = load;

@@ -159,6 +159,15 @@ impl Row {
         words.join(" ").replace(',', ";") // commas part the columns of raw.csv
     }
 
+    /// Series, labels and place on the axis, for people.
+    pub fn name(&self) -> String {
+        let labels = self.labels.iter().map(|(_, text)| text.clone());
+        let mut parts: Vec<String> = std::iter::once(self.series.clone()).chain(labels).collect();
+        parts.retain(|part| !part.is_empty());
+        parts.extend(self.x.map(|x| format!("at {}", shown(x))));
+        parts.join(" · ")
+    }
+
     /// One line for the terminal.
     pub fn in_short(&self) -> String {
         let mut text = self.key();

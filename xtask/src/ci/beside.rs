@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-use super::Tally;
+use super::{Stage, Tally};
 use crate::process;
 use crate::project;
 
-/// Names of the stages.
-pub(super) const STAGES: [&str; 2] = ["first-command", "python"];
+/// The stages.
+pub(super) const STAGES: [Stage; 2] = [Stage::FirstCommand, Stage::Python];
 
 /// The process, while it runs.
 pub(super) struct Beside {
@@ -23,9 +23,12 @@ pub(super) struct Beside {
 impl Beside {
     /// Starts `cargo xtask ci` for the stages; their output goes to a file until they are done.
     pub(super) fn start() -> Result<Beside> {
-        let only = STAGES.iter().flat_map(|stage| ["--only", stage]);
         let mut ci = process::command(std::env::current_exe()?);
-        Beside::of(ci.arg("ci").args(only), "ci-beside.log")
+        ci.arg("ci");
+        for [name, _] in STAGES.map(Stage::about) {
+            ci.args(["--only", &name]);
+        }
+        Beside::of(&mut ci, "ci-beside.log")
     }
 
     fn of(command: &mut Command, log: &str) -> Result<Beside> {

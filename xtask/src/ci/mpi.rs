@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::Outcome;
 use super::stages::run_tests;
+use crate::absent::absent;
 use crate::kernels::{self, toolchain};
 use crate::mpi_shim;
 use crate::process::{self, cargo};
@@ -18,28 +18,25 @@ const WHEEL: &str = "mpich==5.0.2";
 /// The folder of the unpacked wheel; another release takes another name.
 const FOLDER: &str = "mpich-5.0.2";
 
-pub(super) fn stage(log: &mut TestLog) -> Result<Outcome> {
+pub(super) fn stage(log: &mut TestLog) -> Result<()> {
     if !cfg!(unix) {
-        return Ok(Outcome::Skipped("MPI is tested on Unix".to_owned()));
+        return Err(absent("MPI is tested on Unix"));
     }
     // Not below `CARGO_TARGET_DIR`: the tests, which look for it by themselves, cannot know that folder.
-    let mpi = match installed(&project::root().join("target/mpi"))? {
-        Ok(mpi) => mpi,
-        Err(why) => return Ok(Outcome::Skipped(why)),
-    };
+    let mpi = installed(&project::root().join("target/mpi"))?;
     // The numbers of the interface against the header that is there now. All commands here take the whole workspace: for one package
     // cargo would choose other features of the dependencies, and compile everything once more.
-    let mut numbers = cargo(&["test", "--workspace", "--locked"]);
+    let mut numbers = cargo("test --workspace --locked");
     run_tests(numbers.args(["--lib", "mpi::", "--", "--show-output"]), log)?;
     run_with(&mpi, &mpi.join("lib/libmpi_abi.so.1"), log)?;
     // The program itself under mpiexec, which is skipped before there is one.
-    let mut solves = cargo(&["test", "--workspace", "--locked"]);
+    let mut solves = cargo("test --workspace --locked");
     solves.args(["--test", "end_to_end", "mpiexec", "--", "--show-output"]);
     run_tests(&mut solves, log)?;
     if !toolchain::runs("cc", &["--version"]) {
         log.skips
             .push("SKIPPED: the shim for other MPIs: there is no C compiler".to_owned());
-        return Ok(Outcome::Passed);
+        return Ok(());
     }
     // The same MPI also comes with an interface of its own: what the shim is for.
     let shim = mpi.join("lib/libshardgraph_mpi.so");
@@ -48,8 +45,8 @@ pub(super) fn stage(log: &mut TestLog) -> Result<Outcome> {
 }
 
 /// All tests that start processes.
-fn run_with(mpi: &Path, library: &Path, log: &mut TestLog) -> Result<Outcome> {
-    let mut test = cargo(&["test", "--workspace", "--locked"]);
+fn run_with(mpi: &Path, library: &Path, log: &mut TestLog) -> Result<()> {
+    let mut test = cargo("test --workspace --locked");
     test.args(["--test", "mpi", "--", "--mpiexec"])
         .arg(mpi.join("bin/mpiexec"))
         .arg("--library")
@@ -57,25 +54,23 @@ fn run_with(mpi: &Path, library: &Path, log: &mut TestLog) -> Result<Outcome> {
     run_tests(&mut test, log)
 }
 
-/// The folder of the MPI below `folder`, installed if it is not there; or why it cannot be had.
-fn installed(folder: &Path) -> Result<Result<PathBuf, String>> {
+/// The folder of the MPI below `folder`, installed if it is not there; absent where it cannot be had.
+fn installed(folder: &Path) -> Result<PathBuf> {
     let _lock = kernels::lock(folder)?;
     let mpi = folder.join(FOLDER);
     if mpi.join("bin/mpiexec").exists() {
-        return Ok(Ok(mpi));
+        return Ok(mpi);
     }
     // Below another name until it is whole: a killed installation must not look like a finished one.
     let partial = folder.join("partial");
     if partial.exists() {
         fs::remove_dir_all(&partial)?;
     }
-    if let Err(error) = unpack(&partial) {
-        return Ok(Err(format!("pip gave no {WHEEL}: {error:#}")));
-    }
+    unpack(&partial).map_err(|error| absent(format!("pip gave no {WHEEL}: {error:#}")))?;
     let data = partial.join(format!("{FOLDER}.data/data"));
     fs::rename(&data, &mpi).with_context(|| data.display().to_string())?;
     fs::remove_dir_all(&partial)?;
-    Ok(Ok(mpi))
+    Ok(mpi)
 }
 
 /// Downloads the wheel and unpacks it. `pip install --target` would leave out the folder `lib`.

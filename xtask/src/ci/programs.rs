@@ -35,7 +35,7 @@ struct Done {
 
 /// Builds all tests and runs them.
 pub(super) fn run(log: &mut TestLog) -> Result<()> {
-    let mut build = cargo(&["test", "--workspace", "--locked", "--no-run"]);
+    let mut build = cargo("test --workspace --locked --no-run");
     let programs = package::test_programs(&mut build)?;
     let mut sized = Vec::new();
     for program in programs {
@@ -75,7 +75,7 @@ fn job(program: TestProgram) -> Job {
 }
 
 fn documentation() -> Job {
-    let mut command = cargo(&["test", "--workspace", "--locked", "--doc"]);
+    let mut command = cargo("test --workspace --locked --doc");
     command.args(["--", "--show-output"]);
     Job {
         name: "documentation tests".to_owned(),

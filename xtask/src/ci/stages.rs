@@ -5,78 +5,59 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Outcome, programs};
-use crate::kernels::{self, Built};
+use crate::absent::absent;
+use crate::package;
 use crate::process::{self, cargo};
 use crate::project::{self, Project};
-use crate::python::{self, Checked};
 use crate::test_log::TestLog;
-use crate::{package, tidy};
 
 /// The release of cargo-deny that is built when none is installed.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
 /// The README's first command, without `cargo`.
-const FIRST_COMMAND: [&str; 5] = ["run", "--release", "--", "solve", "karate"];
+const FIRST_COMMAND: &str = "run --release -- solve karate";
 
 /// Shows the command, then runs it.
-fn check(command: &mut Command) -> Result<Outcome> {
+fn check(command: &mut Command) -> Result<()> {
     println!("$ {}", process::shown(command));
-    process::check(command)?;
-    Ok(Outcome::Passed)
+    process::check(command)
 }
 
-pub(super) fn fmt(_: &mut TestLog) -> Result<Outcome> {
-    check(&mut cargo(&[
-        "fmt",
-        "--all",
-        "--check",
-        "--",
-        "--color=never",
-    ]))
+pub(super) fn fmt() -> Result<()> {
+    check(&mut cargo("fmt --all --check -- --color=never"))
 }
 
-pub(super) fn tidy_stage(_: &mut TestLog) -> Result<Outcome> {
-    let findings = tidy::findings(&Project::load()?)?;
+pub(super) fn tidy() -> Result<()> {
+    let findings = crate::tidy::findings(&Project::load()?)?;
     for finding in &findings {
         println!("{finding}");
     }
     ensure!(findings.is_empty(), "{} findings", findings.len());
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
-pub(super) fn kernels_stage(log: &mut TestLog) -> Result<Outcome> {
-    match kernels::build(&kernels::Options::default())? {
-        Built::Done { summary, skips } => {
-            println!("{summary}");
-            log.skips.extend(skips);
-        }
-        Built::NoToolchain(why) => return Ok(Outcome::Skipped(why)),
-    }
-    Ok(Outcome::Passed)
+pub(super) fn kernels(log: &mut TestLog) -> Result<()> {
+    let built = crate::kernels::build(&crate::kernels::Args::default())?;
+    println!("{}", built.summary);
+    log.skips.extend(built.skips);
+    Ok(())
 }
 
-pub(super) fn clippy(_: &mut TestLog) -> Result<Outcome> {
-    check(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+pub(super) fn clippy() -> Result<()> {
+    check(&mut cargo(
+        "clippy --workspace --all-targets --locked -- -D warnings",
+    ))
 }
 
-pub(super) fn doc(_: &mut TestLog) -> Result<Outcome> {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+pub(super) fn doc() -> Result<()> {
+    let mut doc = cargo("doc --workspace --no-deps --locked");
     check(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-pub(super) fn deny(_: &mut TestLog) -> Result<Outcome> {
+pub(super) fn deny() -> Result<()> {
     let mut deny = process::command(cargo_deny()?);
     // It looks at every platform's crates; the ones of other platforms are not here yet.
-    check(&mut cargo(&["fetch", "--locked"]))?;
+    check(&mut cargo("fetch --locked"))?;
     check(deny.args(["--offline", "check", "bans", "licenses", "sources"]))
 }
 
@@ -92,13 +73,8 @@ fn cargo_deny() -> Result<PathBuf> {
     let program = tools.join("bin").join(name);
     if !program.exists() {
         let build = tools.join("build");
-        let mut install = cargo(&[
-            "install",
-            "cargo-deny",
-            "--version",
-            CARGO_DENY_VERSION,
-            "--locked",
-        ]);
+        let mut install = cargo("install cargo-deny --locked --version");
+        install.arg(CARGO_DENY_VERSION);
         // A debug build without the features that only `fetch` needs takes a third of the time.
         install
             .args(["--debug", "--no-default-features", "--quiet", "--root"])
@@ -109,25 +85,20 @@ fn cargo_deny() -> Result<PathBuf> {
     Ok(program)
 }
 
-pub(super) fn test(log: &mut TestLog) -> Result<Outcome> {
-    programs::run(log)?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn micro_benches(_: &mut TestLog) -> Result<Outcome> {
+pub(super) fn micro_benches() -> Result<()> {
     let benches = package::bench_targets()?;
     if benches.is_empty() {
-        return Ok(Outcome::Skipped("no crate has a bench target".to_owned()));
+        return Err(absent("no crate has a bench target"));
     }
     // Through `cargo test`, criterion runs every bench function once and takes no samples.
-    let mut test = cargo(&["test", "--workspace", "--locked"]);
+    let mut test = cargo("test --workspace --locked");
     for name in benches {
         test.args(["--bench", &name]);
     }
     check(&mut test)
 }
 
-pub(super) fn run_tests(command: &mut Command, log: &mut TestLog) -> Result<Outcome> {
+pub(super) fn run_tests(command: &mut Command, log: &mut TestLog) -> Result<()> {
     println!("$ {}", process::shown(command));
     let all_passed = process::each_line(command, |line| {
         if log.line(line) {
@@ -135,21 +106,11 @@ pub(super) fn run_tests(command: &mut Command, log: &mut TestLog) -> Result<Outc
         }
     })?;
     ensure!(all_passed, "tests fail: {}", process::shown(command));
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
-pub(super) fn package_stage(_: &mut TestLog) -> Result<Outcome> {
-    package::check_packages()?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn consumer(_: &mut TestLog) -> Result<Outcome> {
-    package::run_consumer()?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn first_command(_: &mut TestLog) -> Result<Outcome> {
-    let mut first = cargo(&FIRST_COMMAND);
+pub(super) fn first_command() -> Result<()> {
+    let mut first = cargo(FIRST_COMMAND);
     println!("$ {}", process::shown(&first));
     let stdout = process::stdout_of(&mut first)?;
     print!("{stdout}");
@@ -157,14 +118,7 @@ pub(super) fn first_command(_: &mut TestLog) -> Result<Outcome> {
         says_verified(&stdout),
         "no line of the answer says `verified yes`"
     );
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn python_stage(log: &mut TestLog) -> Result<Outcome> {
-    Ok(match python::check(log)? {
-        Checked::Done => Outcome::Passed,
-        Checked::Skipped(why) => Outcome::Skipped(why),
-    })
+    Ok(())
 }
 
 fn says_verified(answer: &str) -> bool {
@@ -178,12 +132,12 @@ fn says_verified(answer: &str) -> bool {
 }
 
 /// Every definition of `benches/` on a small input, with the programs that the tests were built with.
-pub(super) fn bench_test(log: &mut TestLog) -> Result<Outcome> {
+pub(super) fn bench_test(log: &mut TestLog) -> Result<()> {
     // Builds the binary that is measured, where `test` has not.
-    let mut build = cargo(&["test", "--workspace", "--locked", "--no-run"]);
+    let mut build = cargo("test --workspace --locked --no-run");
     process::check(build.args(["--test", "end_to_end", "--test", "definitions"]))?;
     // The test is off by default, so that `test` does not run it too.
-    let mut test = cargo(&["test", "--workspace", "--locked", "--test", "definitions"]);
+    let mut test = cargo("test --workspace --locked --test definitions");
     run_tests(&mut test, log)
 }
 
@@ -200,7 +154,7 @@ mod tests {
     #[test]
     fn the_readme_shows_the_first_command() {
         let readme = Project::load().unwrap().text("README.md").to_owned();
-        assert!(readme.contains(&format!("cargo {}", FIRST_COMMAND.join(" "))));
+        assert!(readme.contains(&format!("cargo {FIRST_COMMAND}")));
         assert!(readme.contains("cargo xtask ci"));
     }
 }

@@ -237,34 +237,9 @@ fn delete_others(used: &[PathBuf], folder: &Path) -> Result<()> {
 
 #[cfg(unix)]
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-    use crate::project;
-
-    /// An empty folder of this test run.
-    pub(crate) fn fresh_folder(name: &str) -> PathBuf {
-        let name = format!("xtask-{name}-test-{}", std::process::id());
-        let folder = project::target().join(name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).unwrap();
-        }
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    /// A program that does what `body` says.
-    pub(crate) fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
-        fs::create_dir_all(folder).unwrap();
-        let path = folder.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
+impl Object {
     /// What compiling to `binary` would have left.
-    pub(crate) fn planted(folder: &Path, stem: &str, binary: &str) -> Object {
+    pub(super) fn planted(folder: &Path, stem: &str, binary: &str) -> Object {
         let folder = folder.join(stem);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("fatbin"), binary).unwrap();
@@ -275,6 +250,13 @@ pub(crate) mod tests {
             is_new: true,
         }
     }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{fresh_folder, script};
 
     fn source(name: &str, text: &str) -> Source {
         Source {

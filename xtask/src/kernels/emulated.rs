@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::absent::absent;
 use crate::process::{self, cargo};
 use crate::project;
 
@@ -28,9 +29,7 @@ pub(crate) fn put_beside_the_programs() -> Result<()> {
 
 /// Builds the emulator and copies it into `folder`.
 pub(crate) fn put_into(folder: &Path) -> Result<()> {
-    if let Err(why) = compile("plain")? {
-        bail!("{why}");
-    }
+    compile("plain")?;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let beside = folder.join(EMULATOR_FILE);
     fs::copy(library("plain"), &beside).with_context(|| beside.display().to_string())?;
@@ -43,22 +42,16 @@ fn library(build: &str) -> PathBuf {
 }
 
 /// Compiles one build of the emulated kernels: `plain`, `address` or `race`. Gives the variables under which a test uses
-/// it, or why it cannot be compiled here.
-pub(crate) fn compile(build: &str) -> Result<Result<Variables, String>> {
-    let mut run = cargo(&[
-        "run",
-        "--quiet",
-        "--locked",
-        "--package",
-        "shardgraph-cuemu",
-    ]);
+/// it; absent where it cannot be compiled.
+pub(crate) fn compile(build: &str) -> Result<Variables> {
+    let mut run = cargo("run --quiet --locked --package shardgraph-cuemu");
     run.args(["--bin", "cuemu-build", "--", build])
         .arg(library(build));
     variables_of(&mut run)
 }
 
-/// The variables that the compiled library wants, or why it cannot be compiled here.
-fn variables_of(command: &mut Command) -> Result<Result<Variables, String>> {
+/// The variables that the compiled library wants.
+fn variables_of(command: &mut Command) -> Result<Variables> {
     println!("$ {}", process::shown(command));
     let output = command
         .stderr(Stdio::piped())
@@ -67,7 +60,7 @@ fn variables_of(command: &mut Command) -> Result<Result<Variables, String>> {
     let said = String::from_utf8_lossy(&output.stderr);
     print!("{said}");
     if output.status.code() == Some(NO_COMPILER) {
-        return Ok(Err(said.lines().last().unwrap_or_default().to_owned()));
+        return Err(absent(said.lines().last().unwrap_or_default()));
     }
     if !output.status.success() {
         bail!("{}: {}", output.status, process::shown(command));
@@ -83,13 +76,14 @@ fn variables_of(command: &mut Command) -> Result<Result<Variables, String>> {
         "no variables from {}",
         process::shown(command)
     );
-    Ok(Ok(variables))
+    Ok(variables)
 }
 
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::absent::Absent;
     use crate::project::Project;
 
     #[test]
@@ -98,15 +92,11 @@ mod tests {
             let mut shell = process::command("/bin/sh");
             variables_of(shell.args(["-c", script]))
         };
-        let variables = run("echo A=/b; echo C=d=e; echo warning >&2")
-            .unwrap()
-            .unwrap();
+        let variables = run("echo A=/b; echo C=d=e; echo warning >&2").unwrap();
         let expected = [("A", "/b"), ("C", "d=e")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         assert_eq!(variables, expected);
-        assert_eq!(
-            run("echo no g++ >&2; exit 3").unwrap().unwrap_err(),
-            "no g++"
-        );
+        let missing = run("echo no g++ >&2; exit 3").unwrap_err();
+        assert_eq!(missing.downcast::<Absent>().unwrap().to_string(), "no g++");
         assert!(run("echo A=b; exit 1").is_err());
         assert!(run("true").is_err());
     }

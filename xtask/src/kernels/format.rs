@@ -1,31 +1,15 @@
 //! The layout of `cuda/`, by clang-format and `cuda/.clang-format`.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result};
 
 use super::sources::Source;
 use super::toolchain;
 use crate::process;
 
-/// What the check gave.
-pub(super) enum Checked {
-    /// A line for each place that clang-format would change.
-    Findings(Vec<String>),
-    /// Why there is no clang-format.
-    Absent(String),
-}
-
-/// Checks every source.
-pub(super) fn check(sources: &[Source]) -> Result<Checked> {
-    match toolchain::formatter()? {
-        Ok(clang_format) => Ok(Checked::Findings(findings(&clang_format, sources)?)),
-        Err(why) => Ok(Checked::Absent(why)),
-    }
-}
-
-fn findings(clang_format: &PathBuf, sources: &[Source]) -> Result<Vec<String>> {
-    let mut command = process::command(clang_format);
+/// A line for each place that clang-format would change; absent without a clang-format.
+pub(super) fn findings(sources: &[Source]) -> Result<Vec<String>> {
+    let clang_format = toolchain::formatter()?;
+    let mut command = process::command(&clang_format);
     command.args(["--dry-run", "--Werror", "--style=file"]);
     command.args(sources.iter().map(|source| format!("cuda/{}", source.name)));
     let output = command

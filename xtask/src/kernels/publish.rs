@@ -48,14 +48,17 @@ fn is_published(binaries: &[(String, Vec<u8>)], hash: &str, current: &Path) -> b
 mod tests {
     use std::time::SystemTime;
 
-    use super::super::compile::tests::{fresh_folder, planted};
     use super::*;
+    use crate::tests::fresh_folder;
 
     #[test]
     fn writes_only_what_is_new() {
         let folder = fresh_folder("publish");
         let current = folder.join("current");
-        let objects = [planted(&folder, "a", "one"), planted(&folder, "b", "three")];
+        let objects = [
+            Object::planted(&folder, "a", "one"),
+            Object::planted(&folder, "b", "three"),
+        ];
         let changed = || -> SystemTime {
             let metadata = fs::metadata(current.join(HASH_FILE)).unwrap();
             metadata.modified().unwrap()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::compile::ARCHITECTURES;
 
@@ -12,7 +12,8 @@ use super::compile::ARCHITECTURES;
 pub(crate) type PerArchitecture = [u32; ARCHITECTURES.len()];
 
 /// A number that the record has for each kernel and architecture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Quantity {
     Registers,
     StackBytes,
@@ -37,21 +38,6 @@ impl Quantity {
         Quantity::LocalAccesses,
         Quantity::WideLoads,
     ];
-
-    /// The name of its table in the file.
-    fn table(self) -> &'static str {
-        match self {
-            Quantity::Registers => "registers",
-            Quantity::StackBytes => "stack_bytes",
-            Quantity::Instructions => "instructions",
-            Quantity::HotLoop => "hot_loop",
-            Quantity::Divisions => "divisions",
-            Quantity::DivisionsInLoops => "divisions_in_loops",
-            Quantity::Calls => "calls",
-            Quantity::LocalAccesses => "local_accesses",
-            Quantity::WideLoads => "wide_loads",
-        }
-    }
 
     /// What is counted, in a finding.
     fn unit(self) -> &'static str {
@@ -96,8 +82,8 @@ impl Quantity {
     }
 }
 
-/// What was counted: of each quantity the numbers of each kernel.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What was counted: of each quantity the numbers of each kernel. A kernel without a line in a table has zeros there.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Counts(BTreeMap<Quantity, BTreeMap<String, PerArchitecture>>);
 
 impl Counts {
@@ -126,52 +112,36 @@ impl Counts {
 }
 
 /// The record.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Deserialize)]
 pub(crate) struct Record {
     /// The compiler's version; another one allots registers differently.
     pub(crate) nvcc: String,
-    counts: Counts,
-}
-
-/// The file; a kernel without a line in a table has zeros there.
-#[derive(Deserialize)]
-struct File {
-    nvcc: String,
     architectures: Vec<String>,
     #[serde(flatten)]
-    tables: BTreeMap<String, BTreeMap<String, PerArchitecture>>,
+    counts: Counts,
 }
 
 impl Record {
     pub(crate) fn new(counts: &Counts, nvcc: &str) -> Record {
         Record {
             nvcc: nvcc.to_owned(),
+            architectures: ARCHITECTURES.map(str::to_owned).to_vec(),
             counts: counts.clone(),
         }
     }
 
     pub(crate) fn parse(text: &str) -> Result<Record> {
         const HOW: &str = "run `cargo xtask kernels --record`";
-        let mut file: File = toml::from_str(text)?;
+        let record: Record = toml::from_str(text).context(HOW)?;
         ensure!(
-            file.architectures == ARCHITECTURES,
+            record.architectures == ARCHITECTURES,
             "expected `architectures = {ARCHITECTURES:?}`: {HOW}"
         );
-        let mut counts = Counts::default();
         for quantity in Quantity::ALL {
-            let name = quantity.table();
-            let table = file.tables.remove(name);
-            let table = table.with_context(|| format!("no table [{name}]: {HOW}"))?;
-            for (kernel, numbers) in table {
-                counts.put(quantity, &kernel, numbers);
-            }
+            let is_there = record.counts.0.contains_key(&quantity);
+            ensure!(is_there, "no table of {}: {HOW}", quantity.unit());
         }
-        let unknown = file.tables.keys().next();
-        ensure!(unknown.is_none(), "unknown table {unknown:?}: {HOW}");
-        Ok(Record {
-            nvcc: file.nvcc,
-            counts,
-        })
+        Ok(record)
     }
 
     /// Kernels that cost more than is recorded, have no line, or are gone. Only quantities that
@@ -230,7 +200,9 @@ impl fmt::Display for Record {
             self.nvcc
         )?;
         for quantity in Quantity::ALL {
-            write!(f, "\n# {}\n[{}]\n", quantity.comment(), quantity.table())?;
+            let name = serde_json::to_value(quantity).map_err(|_| fmt::Error)?;
+            let name = name.as_str().unwrap_or_default();
+            write!(f, "\n# {}\n[{name}]\n", quantity.comment())?;
             let table = self.counts.0.get(&quantity);
             for (kernel, numbers) in table.into_iter().flatten() {
                 if quantity == Quantity::Registers || *numbers != PerArchitecture::default() {

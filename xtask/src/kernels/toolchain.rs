@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::lock;
+use crate::absent::absent;
 use crate::process;
 use crate::project;
 
@@ -62,51 +63,40 @@ pub(crate) struct Toolchain {
     pub(crate) version: String,
 }
 
-/// What looking for it gave.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Search {
-    Found(Toolchain),
-    Absent(String),
-}
-
-/// Looks for nvcc and installs the wheels if there is none.
+/// Looks for nvcc and installs the wheels if there is none; absent where they cannot be had.
 ///
 /// # Errors
 /// `wanted` does not run, or the folder for the wheels cannot be written.
-pub(crate) fn find(wanted: Option<&Path>) -> Result<Search> {
+pub(crate) fn find(wanted: Option<&Path>) -> Result<Toolchain> {
     if let Some(nvcc) = wanted {
         // Commands run in the workspace root, the path is meant from here.
         let nvcc = std::path::absolute(nvcc)?;
         let version = version(&nvcc).with_context(|| format!("--nvcc {}", nvcc.display()))?;
-        return Ok(Search::Found(Toolchain { nvcc, version }));
+        return Ok(Toolchain { nvcc, version });
     }
     if !runs("g++", &["--version"]) {
-        let why = "nvcc needs the host compiler g++, which is not on PATH";
-        return Ok(Search::Absent(why.to_owned()));
+        return Err(absent(
+            "nvcc needs the host compiler g++, which is not on PATH",
+        ));
     }
     let home = std::env::var_os("CUDA_HOME");
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(found) = first_of_release(&candidates(home.as_deref(), &path)) {
-        return Ok(Search::Found(found));
+        return Ok(found);
     }
-    let nvcc = match COMPILER.program()? {
-        Ok(nvcc) => nvcc,
-        Err(why) => {
-            let why = format!("no nvcc {RELEASE} in CUDA_HOME or on PATH, and {why}");
-            return Ok(Search::Absent(why));
-        }
-    };
+    let elsewhere = format!("no nvcc {RELEASE} in CUDA_HOME or on PATH, and ");
+    let nvcc = COMPILER.program(&elsewhere)?;
     let version = version(&nvcc)?;
     ensure!(
         is_of_release(&version),
         "{} is {version}: delete its folder",
         nvcc.display()
     );
-    Ok(Search::Found(Toolchain { nvcc, version }))
+    Ok(Toolchain { nvcc, version })
 }
 
-/// cuobjdump, with the nvdisasm that it calls beside it; the inner error is why there is none.
-pub(crate) fn disassembler(toolchain: &Toolchain) -> Result<Result<PathBuf, String>> {
+/// cuobjdump, with the nvdisasm that it calls beside it.
+pub(crate) fn disassembler(toolchain: &Toolchain) -> Result<PathBuf> {
     let name = |stem: &str| format!("{stem}{}", std::env::consts::EXE_SUFFIX);
     let beside = |stem: &str| toolchain.nvcc.with_file_name(name(stem));
     if ["cuobjdump", "nvdisasm"]
@@ -114,15 +104,14 @@ pub(crate) fn disassembler(toolchain: &Toolchain) -> Result<Result<PathBuf, Stri
         .iter()
         .all(|path| path.is_file())
     {
-        return Ok(Ok(beside("cuobjdump")));
+        return Ok(beside("cuobjdump"));
     }
-    let found = DISASSEMBLER.program()?;
-    Ok(found.map_err(|why| format!("no cuobjdump beside nvcc, and {why}")))
+    DISASSEMBLER.program("no cuobjdump beside nvcc, and ")
 }
 
-/// clang-format; the inner error is why there is none.
-pub(super) fn formatter() -> Result<Result<PathBuf, String>> {
-    FORMATTER.program()
+/// clang-format.
+pub(super) fn formatter() -> Result<PathBuf> {
+    FORMATTER.program("")
 }
 
 /// Where an installed nvcc may be.
@@ -178,8 +167,9 @@ pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
 }
 
 impl Wheels {
-    /// The program of the wheels, which are installed once; the inner error is why they are not.
-    fn program(&self) -> Result<Result<PathBuf, String>> {
+    /// The program of the wheels, which are installed once; absent where pip does not give them. `elsewhere` says where else it was
+    /// not found.
+    fn program(&self, elsewhere: &str) -> Result<PathBuf> {
         let folder = project::root().join("target/cuda-toolchain");
         let _lock = lock(&folder)?;
         let installed = folder.join(self.folder);
@@ -187,12 +177,11 @@ impl Wheels {
         if !program.exists() {
             // Below another name until it is whole: a killed installation must not look finished.
             let partial = folder.join("partial");
-            if let Err(error) = self.install(&partial) {
-                return Ok(Err(format!("pip gave no wheels: {error:#}")));
-            }
+            self.install(&partial)
+                .map_err(|error| absent(format!("{elsewhere}pip gave no wheels: {error:#}")))?;
             fs::rename(&partial, &installed).with_context(|| installed.display().to_string())?;
         }
-        Ok(Ok(program))
+        Ok(program)
     }
 
     fn install(&self, target: &Path) -> Result<()> {
@@ -250,7 +239,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn other_releases_are_passed_over() {
-        use super::super::compile::tests::{fresh_folder, script};
+        use crate::tests::{fresh_folder, script};
 
         let folder = fresh_folder("toolchain");
         let says = |version: &str| format!("echo 'Cuda compilation tools, release x, V{version}'");
@@ -269,10 +258,7 @@ mod tests {
         );
         assert_eq!(first_of_release(&found[..3]), None);
 
-        let Search::Found(asked_for) = find(Some(&old)).unwrap() else {
-            panic!("asked for and not taken");
-        };
-        assert_eq!(asked_for.version, "12.8.93");
+        assert_eq!(find(Some(&old)).unwrap().version, "12.8.93");
         assert!(find(Some(&folder.join("broken/nvcc"))).is_err());
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -1,143 +1,145 @@
-//! Rust source without its comments and literals, so that a check sees only code.
+//! Rust sources as syn reads them: what the checks ask of a file, without its comments and literals.
 
-/// The source with every comment, string and character literal blanked; lines stay where they are.
-pub(crate) fn without_literals(source: &str) -> String {
-    let mut blanker = Blanker {
-        chars: source.chars().collect(),
-        at: 0,
-        out: String::new(),
-    };
-    while blanker.at < blanker.chars.len() {
-        blanker.step();
-    }
-    blanker.out
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{Attribute, FnArg, ItemMod, ItemUse, Pat, Signature, UseTree};
+
+use crate::project::Project;
+
+/// What must not occur in code, and what to do instead.
+const IGNORED: &str = "`#[ignore]`: run the test, or print `SKIPPED: <what is missing>` and return";
+const LEFT_OPEN: &str = "`unimplemented!`: write it, or leave it out";
+
+/// What is asked of a source file. Lines are counted from one.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    /// Every identifier with the line where it comes first; those in the bodies of macros too.
+    pub(crate) identifiers: BTreeMap<String, usize>,
+    /// Lines of ignored tests and of what is left open, with what to do about it.
+    pub(crate) unfinished: Vec<(usize, &'static str)>,
+    /// Lines of functions with a tuple pattern as an argument.
+    pub(crate) tuple_arguments: Vec<usize>,
+    /// Paths that are imported outside of tests.
+    pub(crate) imports: Vec<Vec<String>>,
+    pub(crate) forbids_unsafe: bool,
+    /// Depth of modules that are compiled for tests alone.
+    n_test_modules: u32,
 }
 
-struct Blanker {
-    chars: Vec<char>,
-    at: usize,
-    out: String,
-}
-
-impl Blanker {
-    fn peek(&self, ahead: usize) -> char {
-        self.chars.get(self.at + ahead).copied().unwrap_or('\0')
+impl Code {
+    pub(crate) fn parse(text: &str) -> Result<Code> {
+        let file = syn::parse_file(text)?;
+        let mut code = Code {
+            forbids_unsafe: file.attrs.iter().any(|a| has(a, "forbid", "unsafe_code")),
+            ..Code::default()
+        };
+        code.tokens(text.parse::<TokenStream>().map_err(syn::Error::from)?);
+        code.visit_file(&file);
+        Ok(code)
     }
 
-    fn keep(&mut self) {
-        self.out.push(self.peek(0));
-        self.at += 1;
-    }
-
-    fn blank(&mut self, n_chars: usize) {
-        for _ in 0..n_chars {
-            if self.at < self.chars.len() {
-                self.out.push(if self.peek(0) == '\n' { '\n' } else { ' ' });
-                self.at += 1;
-            }
-        }
-    }
-
-    fn step(&mut self) {
-        match (self.peek(0), self.peek(1)) {
-            ('/', '/') => self.line_comment(),
-            ('/', '*') => self.block_comment(),
-            ('"', _) => self.string(),
-            ('\'', _) => self.character_or_lifetime(),
-            (c, _) if is_word(c) => self.word(),
-            _ => self.keep(),
-        }
-    }
-
-    fn line_comment(&mut self) {
-        while self.at < self.chars.len() && self.peek(0) != '\n' {
-            self.blank(1);
-        }
-    }
-
-    /// Block comments nest.
-    fn block_comment(&mut self) {
-        let mut depth = 0;
-        while self.at < self.chars.len() {
-            match (self.peek(0), self.peek(1)) {
-                ('/', '*') => depth += 1,
-                ('*', '/') => depth -= 1,
-                _ => {
-                    self.blank(1);
-                    continue;
+    fn tokens(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+            match token {
+                TokenTree::Ident(word) => {
+                    if word == "unimplemented" && is_punctuation(tokens.get(at + 1), '!') {
+                        self.unfinished.push((line(word), LEFT_OPEN));
+                    }
+                    let first = self.identifiers.entry(word.to_string());
+                    first.or_insert(line(word));
                 }
+                TokenTree::Group(group) => {
+                    let first = group.stream().into_iter().next();
+                    if let Some(TokenTree::Ident(word)) = first
+                        && word == "ignore"
+                        && group.delimiter() == Delimiter::Bracket
+                        && is_punctuation(before, '#')
+                    {
+                        self.unfinished.push((line(&word), IGNORED));
+                    }
+                    self.tokens(group.stream());
+                }
+                _ => {}
             }
-            self.blank(2);
-            if depth == 0 {
-                return;
-            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Code {
+    fn visit_item_mod(&mut self, module: &'ast ItemMod) {
+        let is_test = u32::from(module.attrs.iter().any(is_for_tests));
+        self.n_test_modules += is_test;
+        visit::visit_item_mod(self, module);
+        self.n_test_modules -= is_test;
+    }
+
+    fn visit_item_use(&mut self, import: &'ast ItemUse) {
+        if self.n_test_modules == 0 && !import.attrs.iter().any(is_for_tests) {
+            expand(&import.tree, &[], &mut self.imports);
         }
     }
 
-    fn string(&mut self) {
-        self.blank(1);
-        while self.at < self.chars.len() && self.peek(0) != '"' {
-            self.blank(if self.peek(0) == '\\' { 2 } else { 1 });
+    fn visit_signature(&mut self, signature: &'ast Signature) {
+        let is_tuple = |argument: &FnArg| matches!(argument, FnArg::Typed(typed) if matches!(*typed.pat, Pat::Tuple(_)));
+        if signature.inputs.iter().any(is_tuple) {
+            self.tuple_arguments.push(line(&signature.ident));
         }
-        self.blank(1);
+        visit::visit_signature(self, signature);
     }
+}
 
-    fn raw_string(&mut self) {
-        let mut n_hashes = 0;
-        while self.peek(n_hashes) == '#' {
-            n_hashes += 1;
-        }
-        self.blank(n_hashes + 1);
-        while self.at < self.chars.len() {
-            let closes = self.peek(0) == '"' && (1..=n_hashes).all(|i| self.peek(i) == '#');
-            if closes {
-                return self.blank(n_hashes + 1);
-            }
-            self.blank(1);
-        }
-    }
+fn line(word: &Ident) -> usize {
+    word.span().start().line
+}
 
-    fn character_or_lifetime(&mut self) {
-        if self.peek(1) == '\\' {
-            self.blank(3);
-            while self.at < self.chars.len() && self.peek(0) != '\'' {
-                self.blank(1);
-            }
-            self.blank(1);
-        } else if self.peek(2) == '\'' {
-            self.blank(3);
-        } else {
-            self.keep();
-        }
-    }
+fn is_punctuation(token: Option<&TokenTree>, wanted: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(found)) if found.as_char() == wanted)
+}
 
-    /// A name, a number or the prefix of a literal (`r"`, `br#"`, `c"`, `b'`).
-    fn word(&mut self) {
-        let start = self.at;
-        while is_word(self.peek(0)) {
-            self.keep();
-        }
-        let word: String = self.chars[start..self.at].iter().collect();
-        let after_hashes = (0..).map(|i| self.peek(i)).find(|&c| c != '#');
-        if matches!(word.as_str(), "r" | "br" | "cr") && after_hashes == Some('"') {
-            self.raw_string();
-        }
+fn is_for_tests(attribute: &Attribute) -> bool {
+    has(attribute, "cfg", "test")
+}
+
+/// Whether the attribute is `name(word)`.
+fn has(attribute: &Attribute, name: &str, word: &str) -> bool {
+    attribute.path().is_ident(name)
+        && attribute
+            .parse_args::<Ident>()
+            .is_ok_and(|found| found == word)
+}
+
+/// The paths of a tree of imports; one that ends in `*` without it.
+fn expand(tree: &UseTree, head: &[String], paths: &mut Vec<Vec<String>>) {
+    let with = |name: &Ident| [head, &[name.to_string()]].concat();
+    match tree {
+        UseTree::Path(path) => expand(&path.tree, &with(&path.ident), paths),
+        UseTree::Group(group) => group
+            .items
+            .iter()
+            .for_each(|tree| expand(tree, head, paths)),
+        UseTree::Name(name) => paths.push(with(&name.ident)),
+        UseTree::Rename(rename) => paths.push(with(&rename.ident)),
+        UseTree::Glob(_) => paths.push(head.to_vec()),
     }
+}
+
+/// Every Rust source by its path.
+pub(crate) fn sources(project: &Project) -> Result<BTreeMap<&str, Code>> {
+    let files = project.with_extension("rs");
+    let parsed = files.map(|(path, text)| {
+        let code = Code::parse(text).with_context(|| path.to_owned())?;
+        Ok((path, code))
+    });
+    parsed.collect()
 }
 
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
-}
-
-/// Where `word` stands alone in `code`.
-pub(crate) fn find_word(code: &str, word: &str) -> Vec<usize> {
-    let hits = code.match_indices(word).map(|(at, _)| at);
-    hits.filter(|&at| {
-        let before = code[..at].chars().next_back().unwrap_or(' ');
-        let after = code[at + word.len()..].chars().next().unwrap_or(' ');
-        !is_word(before) && !is_word(after)
-    })
-    .collect()
 }
 
 /// The number of the line that holds byte `at`, counted from one.
@@ -150,28 +152,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_and_comments_go_and_lines_stay() {
-        let source = "let a = \"x\\\"y\"; // c\nlet b = r#\"z\"q\"#;\n/* d /* e */ f */ let c = 'g';\n\
-            let h = '\\n'; let i = b'{'; fn j<'k>(l: &'k str) {} let m = '\\u{7b}'; r#type";
-        let code = without_literals(source);
-        assert_eq!(code.matches('\n').count(), source.matches('\n').count());
-        let words: String = code.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(
-            words,
-            "let a = ; let b = r ; let c = ; let h = ; let i = b ; fn j<'k>(l: &'k str) {} let m = ; r#type"
+    fn only_code_counts() {
+        let code = Code::parse(
+            "//! Desk. #[ignore]\nconst A: &str = \"Desk unimplemented!()\";\n/* Desk */\nfn f() { m!(Cell) }\n",
         );
+        let code = code.unwrap();
+        assert!(!code.identifiers.contains_key("Desk") && code.unfinished.is_empty());
+        assert_eq!(code.identifiers["Cell"], 4);
+        assert!(Code::parse("fn f( {").is_err());
     }
 
     #[test]
-    fn open_ends_do_not_run_on() {
-        for open in ["\"abc", "/* abc", "r#\"abc", "'\\", "'"] {
-            assert!(!without_literals(open).contains('b'));
+    fn what_is_unfinished_is_found_inside_of_macros_too() {
+        let code = Code::parse(
+            "#[test]\n#[ignore = \"slow\"]\nfn f() {}\nmacro! {\n#[ignore]\nfn g() { unimplemented!() }\n}\nfn ignore(unimplemented: u8) {}\n",
+        );
+        let lines: Vec<usize> = code.unwrap().unfinished.iter().map(|(at, _)| *at).collect();
+        assert_eq!(lines, [2, 5, 6]);
+    }
+
+    #[test]
+    fn patterns_are_found_and_tuples_of_types_are_not() {
+        for (source, is_found) in [
+            ("fn f((a, b): (u8, u8)) {}", true),
+            ("fn f<T: Fn(u8)>(x: T, (a, b): (u8, u8)) {}", true),
+            ("trait T { fn f(&self, (a, b): (u8, u8)) {} }", true),
+            ("mod m { fn f(x: u8) { fn g((a, b): (u8, u8)) {} } }", true),
+            ("fn f(a: (u8, u8), b: impl Fn((u8, u8)) -> u8) {}", false),
+            ("fn f(b: fn((u8, u8)) -> u8) { g(1, (2, 3)) }", false),
+            ("fn f() { let g = |(a, b)| a + b; }", false),
+            ("proptest! { fn f((a, b) in pairs()) {} }", false),
+        ] {
+            let code = Code::parse(source).unwrap();
+            assert_eq!(!code.tuple_arguments.is_empty(), is_found, "{source}");
         }
     }
 
     #[test]
-    fn words_stand_alone() {
-        assert_eq!(find_word("unsafe unsafe_code (unsafe)", "unsafe"), [0, 20]);
+    fn trees_of_imports_are_expanded_outside_of_tests() {
+        let code = Code::parse(
+            "use crate::{a::B as C, d::{self, E}};\nuse super::x::*;\n#[cfg(test)]\nuse a::B;\n#[cfg(test)]\nmod tests { use c::D; }",
+        );
+        let imports: Vec<String> = code.unwrap().imports.iter().map(|p| p.join("::")).collect();
+        assert_eq!(
+            imports,
+            ["crate::a::B", "crate::d::self", "crate::d::E", "super::x"]
+        );
+    }
+
+    #[test]
+    fn a_root_forbids_unsafe_code() {
+        let forbids = |text: &str| Code::parse(text).unwrap().forbids_unsafe;
+        assert!(forbids("//! D.\n#![forbid(unsafe_code)]\n"));
+        assert!(!forbids("//! #![forbid(unsafe_code)]\n"));
         assert_eq!(line_of("a\nb\nc", 4), 3);
     }
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
 
 use super::Finding;
-use super::code::{is_word, line_of, without_literals};
-use crate::COMMANDS;
+use super::code::{is_word, line_of};
 use crate::project::Project;
+
+/// Every command of the binary, written by its own tests.
+const REFERENCE: &str = "docs/reference/commands.md";
 
 /// Documents name only commands that exist.
 pub(crate) fn commands(project: &Project) -> Vec<Finding> {
@@ -89,7 +92,7 @@ fn wrong_command(line: &str, known: &Known) -> Option<String> {
     for window in words.windows(3) {
         if window[..2] == ["cargo", "xtask"]
             && is_name(window[2])
-            && !COMMANDS.iter().any(|(name, _)| *name == window[2])
+            && !xtask_commands().any(|name| name == window[2])
         {
             return Some(window.join(" "));
         }
@@ -135,61 +138,19 @@ fn code_spans(text: &str) -> Vec<(usize, &str)> {
     spans
 }
 
-/// The subcommands of the binary: the variants of the enum that derives clap's `Subcommand`.
+/// The words behind `cargo xtask`.
+fn xtask_commands() -> impl Iterator<Item = String> {
+    let command = crate::Xtask::command();
+    let names = command.get_subcommands().map(|of| of.get_name().to_owned());
+    names.collect::<Vec<String>>().into_iter()
+}
+
+/// The subcommands of the binary: the first words of the headings of the generated reference.
 fn subcommands(project: &Project) -> BTreeSet<String> {
-    let mut names = BTreeSet::from(["help".to_owned()]);
-    for (path, text) in project.with_extension("rs") {
-        if path.starts_with("crates/cli/src/") {
-            names.extend(subcommands_of(&without_literals(text)));
-        }
-    }
-    names
-}
-
-fn subcommands_of(code: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in code.match_indices("#[derive(") {
-        let (traits, after) = code[at..].split_once(")]").unwrap_or_default();
-        if !traits.contains("Subcommand") {
-            continue;
-        }
-        let body = after.split_once('{').map_or("", |(_, body)| body);
-        names.extend(variants(body).iter().map(|variant| kebab_case(variant)));
-    }
-    names
-}
-
-/// The variants of an enum, given what follows its opening brace.
-fn variants(body: &str) -> Vec<String> {
-    let (mut depth, mut word, mut variants) = (0, String::new(), Vec::new());
-    for c in body.chars() {
-        if depth == 0 && is_word(c) {
-            word.push(c);
-            continue;
-        }
-        if depth == 0 && word.starts_with(char::is_uppercase) {
-            variants.push(word.clone());
-        }
-        word.clear();
-        match c {
-            '{' | '(' | '[' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' | ')' | ']' => depth -= 1,
-            _ => {}
-        }
-    }
-    variants
-}
-
-fn kebab_case(variant: &str) -> String {
-    let mut name = String::new();
-    for c in variant.chars() {
-        if c.is_uppercase() && !name.is_empty() {
-            name.push('-');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    name
+    let lines = project.text(REFERENCE).lines();
+    let headings = lines.filter_map(|line| line.strip_prefix("## shardgraph "));
+    let names = headings.filter_map(|heading| heading.split(' ').next());
+    names.chain(["help"]).map(str::to_owned).collect()
 }
 
 /// Every dependency of the workspace has its line in ARCHITECTURE.md, and every line its dependency.
@@ -259,23 +220,14 @@ mod tests {
     use super::super::planted;
     use super::*;
 
-    const CLI: &str = "//! C.\n#[derive(Debug, clap::Subcommand)]\nenum Command {\n    /// Solve it.\n    \
-        Solve(SolveArgs),\n    #[command(name = \"x\")]\n    TwoWords { a: u8 },\n}\n";
-
-    #[test]
-    fn reads_the_subcommands() {
-        assert_eq!(
-            subcommands_of(&without_literals(CLI)),
-            ["solve", "two-words"]
-        );
-        assert!(subcommands_of("#[derive(Debug)]\nenum A { B }").is_empty());
-    }
+    const COMMANDS: &str =
+        "# Commands\n\n## shardgraph solve\n\nText.\n\n## shardgraph two-words eval\n";
 
     #[test]
     fn commands_that_do_not_exist_are_found() {
         let found = |line: &str| {
             commands(&planted(&[
-                ("crates/cli/src/args.rs", CLI),
+                (REFERENCE, COMMANDS),
                 ("benches/regal/fig2.toml", ""),
                 ("README.md", line),
             ]))

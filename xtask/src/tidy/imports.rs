@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::code::{find_word, without_literals};
-use crate::project::Project;
+use super::code::Code;
 
 /// A circle of this many files is fine.
 pub(crate) const MAX_FILES: usize = 3;
@@ -11,107 +10,57 @@ pub(crate) const MAX_FILES: usize = 3;
 /// A crate's modules: path of names to file.
 type Modules<'p> = BTreeMap<Vec<String>, &'p str>;
 
+/// The modules that each module imports from.
+type Edges = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
 /// The largest circle of each crate, as files.
-pub(crate) fn largest_circles(project: &Project) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn largest_circles(sources: &BTreeMap<&str, Code>) -> BTreeMap<String, Vec<String>> {
     let mut circles = BTreeMap::new();
-    for (krate, modules) in crates(project) {
-        let edges = edges(project, &modules);
-        let largest = modules
-            .keys()
-            .map(|from| circle(from, &edges))
-            .max_by_key(Vec::len);
-        let files = |circle: Vec<&Vec<String>>| {
-            circle
-                .iter()
-                .map(|path| modules[*path].to_owned())
-                .collect::<Vec<String>>()
-        };
-        circles.insert(krate, largest.map(files).unwrap_or_default());
+    for (krate, modules) in crates(sources) {
+        let edges = edges(sources, &modules);
+        let all = modules.keys().map(|from| circle(from, &edges));
+        let largest = all.max_by_key(Vec::len).unwrap_or_default();
+        let files = largest.into_iter().map(|path| modules[path].to_owned());
+        circles.insert(krate, files.collect());
     }
     circles
 }
 
 /// Modules of every crate, without those of tests.
-fn crates(project: &Project) -> BTreeMap<String, Modules<'_>> {
+fn crates<'s>(sources: &BTreeMap<&'s str, Code>) -> BTreeMap<String, Modules<'s>> {
     let mut crates: BTreeMap<String, Modules<'_>> = BTreeMap::new();
-    for (path, _) in project.with_extension("rs") {
-        let inner = path
-            .strip_prefix("crates/")
-            .and_then(|p| p.split_once("/src/"));
-        let Some((krate, file)) = inner else {
+    for path in sources.keys() {
+        let inner = path.strip_prefix("crates/");
+        let Some((krate, file)) = inner.and_then(|path| path.split_once("/src/")) else {
             continue;
         };
-        let names: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-        let is_of_tests = names.iter().any(|name| ["tests", "naive"].contains(name));
-        if is_of_tests {
+        let mut names: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+        if names.iter().any(|name| ["tests", "naive"].contains(name)) {
             continue;
         }
-        let is_root = |name: &&str| !["lib", "main", "mod"].contains(name);
-        let names = names.into_iter().filter(is_root).map(str::to_owned);
+        names.retain(|name| !["lib", "main", "mod"].contains(name));
+        let module = names.into_iter().map(str::to_owned).collect();
         let modules = crates.entry(krate.to_owned()).or_default();
-        modules.insert(names.collect(), path);
+        modules.insert(module, path);
     }
     crates
 }
 
 /// Modules that each module imports from.
-fn edges(project: &Project, modules: &Modules<'_>) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
-    let mut edges: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+fn edges(sources: &BTreeMap<&str, Code>, modules: &Modules<'_>) -> Edges {
+    let mut edges = Edges::new();
     for (own, path) in modules {
-        let code = without_literals(project.text(path));
-        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
-        for at in find_word(code, "use") {
-            let tree = code[at + "use".len()..]
-                .split(';')
-                .next()
-                .unwrap_or_default();
-            for import in expanded(tree) {
-                if let Some(target) = target(own, &import, modules)
-                    && target != *own
-                {
-                    edges.entry(own.clone()).or_default().insert(target);
-                }
-            }
-        }
+        let imports = sources.get(path).into_iter().flat_map(|code| &code.imports);
+        let targets = imports.filter_map(|import| target(own, import, modules));
+        let others = targets.filter(|target| target != own);
+        edges.insert(own.clone(), others.collect());
     }
     edges
 }
 
-/// The paths of a tree of imports.
-fn expanded(tree: &str) -> Vec<String> {
-    let tree = tree.trim();
-    let Some((head, rest)) = tree.split_once('{') else {
-        return vec![
-            tree.split(" as ")
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
-        ];
-    };
-    let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
-    let (mut depth, mut start, mut paths) = (0, 0, Vec::new());
-    let ends = inner.char_indices().chain([(inner.len(), ',')]);
-    for (at, c) in ends {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                let part = inner[start..at].trim();
-                start = (at + 1).min(inner.len());
-                if !part.is_empty() {
-                    paths.extend(expanded(part).iter().map(|path| format!("{head}{path}")));
-                }
-            }
-            _ => {}
-        }
-    }
-    paths
-}
-
 /// The module that an import is taken from; none for the crate's root, which passes names on.
-fn target(own: &[String], import: &str, modules: &Modules<'_>) -> Option<Vec<String>> {
-    let mut names: Vec<&str> = import.split("::").map(str::trim).collect();
+fn target(own: &[String], import: &[String], modules: &Modules<'_>) -> Option<Vec<String>> {
+    let mut names: Vec<&str> = import.iter().map(String::as_str).collect();
     let mut base: Vec<String> = match names.first()? {
         &"crate" => Vec::new(),
         &("self" | "super") => own.to_vec(),
@@ -138,20 +87,14 @@ fn target(own: &[String], import: &str, modules: &Modules<'_>) -> Option<Vec<Str
 }
 
 /// Modules that can be reached from one and reach it too.
-fn circle<'m>(
-    from: &'m Vec<String>,
-    edges: &'m BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
-) -> Vec<&'m Vec<String>> {
+fn circle<'m>(from: &'m Vec<String>, edges: &'m Edges) -> Vec<&'m Vec<String>> {
     let forth = reached(from, edges);
     let mut circle: Vec<&Vec<String>> = forth.into_iter().collect();
     circle.retain(|other| reached(other, edges).contains(from));
     circle
 }
 
-fn reached<'m>(
-    from: &'m Vec<String>,
-    edges: &'m BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
-) -> BTreeSet<&'m Vec<String>> {
+fn reached<'m>(from: &'m Vec<String>, edges: &'m Edges) -> BTreeSet<&'m Vec<String>> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(module) = open.pop() {
         for next in edges.get(module).into_iter().flatten() {
@@ -165,17 +108,8 @@ fn reached<'m>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::planted;
+    use super::super::{code, planted};
     use super::*;
-
-    #[test]
-    fn trees_are_expanded() {
-        assert_eq!(
-            expanded(" crate::{a::B as C, d::{self, E}}"),
-            ["crate::a::B", "crate::d::self", "crate::d::E"]
-        );
-        assert_eq!(expanded("super::x::*"), ["super::x::*"]);
-    }
 
     #[test]
     fn a_circle_is_found_with_its_files() {
@@ -189,7 +123,7 @@ mod tests {
             ),
             ("crates/a/src/w.rs", "use crate::x::X; use std::y::Z;"),
         ]);
-        let circles = largest_circles(&project);
+        let circles = largest_circles(&code::sources(&project).unwrap());
         assert_eq!(
             circles["a"],
             [

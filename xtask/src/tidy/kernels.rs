@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 
 use super::Finding;
-use super::code::{find_word, is_word, without_literals};
+use crate::kernels::scan;
 use crate::project::Project;
 
 const TABLE_FILE: &str = "cuda/kernels.toml";
@@ -17,9 +17,9 @@ const TABLE_FILE: &str = "cuda/kernels.toml";
 /// words for others (`adam_step`).
 pub(crate) fn names(project: &Project) -> Result<Vec<Finding>> {
     let listed = listed(project)?;
-    let defined = defined(project);
+    let declared = declared(project)?;
     let mut findings = Vec::new();
-    for (kernel, file) in &defined {
+    for (kernel, file) in &declared {
         if listed.get(kernel) != Some(file) {
             findings.push(format!("{TABLE_FILE}:1: add `{kernel} = \"{file}\"`"));
         }
@@ -31,7 +31,7 @@ pub(crate) fn names(project: &Project) -> Result<Vec<Finding>> {
     }
     for (kernel, file) in listed
         .iter()
-        .filter(|(kernel, _)| !defined.contains_key(*kernel))
+        .filter(|(kernel, _)| !declared.contains_key(*kernel))
     {
         findings.push(format!(
             "{TABLE_FILE}:1: `{kernel}` is not a kernel of cuda/{file}"
@@ -57,38 +57,16 @@ fn listed(project: &Project) -> Result<BTreeMap<String, String>> {
         .collect())
 }
 
-/// Every `__global__` function of the sources: name to file.
-fn defined(project: &Project) -> BTreeMap<String, String> {
-    let mut defined = BTreeMap::new();
+/// The kernels that the sources declare: name to file.
+fn declared(project: &Project) -> Result<BTreeMap<String, String>> {
+    let mut declared = BTreeMap::new();
     for (path, text) in project.with_extension("cu") {
-        let Some(file) = path.strip_prefix("cuda/") else {
-            continue;
-        };
-        let code = without_literals(text);
-        for at in find_word(&code, "__global__") {
-            defined.insert(function_name(&code[at..]), file.to_owned());
+        let file = path.strip_prefix("cuda/").unwrap_or(path);
+        for kernel in scan::declarations(path, text).map_err(Error::msg)? {
+            declared.insert(kernel.name, file.to_owned());
         }
     }
-    defined
-}
-
-/// The last word before the parameters, skipping `__launch_bounds__(...)`.
-fn function_name(declaration: &str) -> String {
-    let after_bounds = match declaration.split_once("__launch_bounds__") {
-        Some((before, after)) if !before.contains('{') => {
-            after.split_once(')').map_or("", |(_, rest)| rest)
-        }
-        _ => declaration,
-    };
-    let head = after_bounds
-        .split('(')
-        .next()
-        .unwrap_or_default()
-        .trim_end();
-    head.rsplit(|c| !is_word(c))
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    Ok(declared)
 }
 
 #[cfg(test)]
@@ -119,7 +97,7 @@ mod tests {
     #[test]
     fn names_are_snake_case() {
         let with_name = |name: &str| {
-            let source = format!("__global__ void {name}(int n) {{}}");
+            let source = format!("extern \"C\" __global__ void {name}(int n) {{}}");
             let table = format!("[kernels]\n{name} = \"a.cu\"");
             names(&planted(&[("cuda/a.cu", &source), (TABLE_FILE, &table)])).unwrap()
         };

@@ -2,112 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context as _, Result};
 use toml::{Table, Value};
 
 use super::Finding;
+use crate::project::Project;
 
-/// Which crate may use which: the design's table, row by row. `*` is every library crate.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("random", &[]),
-    ("error", &[]),
-    ("storage", &[]),
-    ("graph", &[]),
-    ("metrics", &[]),
-    ("plot", &[]),
-    ("device", &[]),
-    ("ops", &["device"]),
-    ("collectives", &[]),
-    ("cuemu", &[]),
-    ("costgraph", &["plot"]),
-    ("costgraph-io", &["costgraph"]),
-    ("brkga", &[]),
-    ("shard", &["graph"]),
-    ("autodiff", &["device", "ops", "collectives"]),
-    ("layers", &["autodiff", "shard"]),
-    ("environments", &["graph", "costgraph", "costgraph-io"]),
-    ("replay", &["environments"]),
-    ("job", &["collectives", "device"]),
-    ("classical", &["graph"]),
-    (
-        "components",
-        &[
-            "layers",
-            "shard",
-            "autodiff",
-            "collectives",
-            "environments",
-            "replay",
-            "job",
-            "graph",
-        ],
-    ),
-    (
-        "agents",
-        &[
-            "components",
-            "layers",
-            "autodiff",
-            "environments",
-            "replay",
-            "job",
-            "collectives",
-            "device",
-            "graph",
-        ],
-    ),
-    (
-        "solver",
-        &[
-            "components",
-            "environments",
-            "replay",
-            "job",
-            "classical",
-            "layers",
-            "shard",
-            "graph",
-            "collectives",
-            "device",
-            "ops",
-        ],
-    ),
-    (
-        "regal",
-        &[
-            "agents",
-            "components",
-            "layers",
-            "costgraph",
-            "costgraph-io",
-            "brkga",
-            "collectives",
-            "job",
-            "graph",
-        ],
-    ),
-    (
-        "line",
-        &["graph", "metrics", "plot", "device", "ops", "collectives"],
-    ),
-    (
-        "rgcn",
-        &[
-            "layers",
-            "shard",
-            "job",
-            "graph",
-            "metrics",
-            "collectives",
-            "device",
-            "ops",
-            "autodiff",
-        ],
-    ),
-    ("records", &[]),
-    ("bench", &["*"]),
-    ("cli", &["*"]),
-    ("xtask", &["plot", "records"]),
-];
+/// Which crate may use which.
+const ARROWS: &str = "xtask/arrows.toml";
+
+/// The crates that each crate may use.
+pub(crate) type Arrows = BTreeMap<String, Vec<String>>;
 
 /// Crates below everything: every library crate may use them, and they only use each other, in this order.
 const BASE: [&str; 3] = ["random", "error", "storage"];
@@ -141,14 +46,19 @@ pub(crate) fn lints(members: &BTreeMap<String, Table>) -> Vec<Finding> {
         .collect()
 }
 
+/// The table of arrows.
+pub(crate) fn allowed(project: &Project) -> Result<Arrows> {
+    toml::from_str(project.text(ARROWS)).context(ARROWS)
+}
+
 /// Members use each other along the arrows only.
-pub(crate) fn arrows(members: &BTreeMap<String, Table>) -> Vec<Finding> {
+pub(crate) fn arrows(members: &BTreeMap<String, Table>, arrows: &Arrows) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (folder, manifest) in members {
         let noun = folder.rsplit('/').next().unwrap_or_default();
-        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == noun) else {
+        let Some(allowed) = arrows.get(noun) else {
             findings.push(format!(
-                "{folder}/Cargo.toml:1: `{noun}` has no row in the table of arrows"
+                "{folder}/Cargo.toml:1: `{noun}` has no row in {ARROWS}"
             ));
             continue;
         };
@@ -156,13 +66,13 @@ pub(crate) fn arrows(members: &BTreeMap<String, Table>) -> Vec<Finding> {
             let Some(used) = name.strip_prefix(PREFIX) else {
                 continue;
             };
-            let is_base = noun != "xtask"
-                && BASE.contains(&used)
-                && BASE
+            let mut below = BASE.iter().take_while(|base| **base != noun);
+            let is_base = noun != "xtask" && below.any(|base| *base == used);
+            if !is_base
+                && !allowed
                     .iter()
-                    .take_while(|base| **base != noun)
-                    .any(|base| *base == used);
-            if !is_base && !allowed.contains(&used) && !allowed.contains(&"*") {
+                    .any(|name| [used, "*"].contains(&name.as_str()))
+            {
                 findings.push(format!(
                     "{folder}/Cargo.toml:1: {noun} -> {used} is not an arrow of the design"
                 ));
@@ -265,6 +175,8 @@ mod tests {
 
     #[test]
     fn arrows_that_the_design_lacks_are_found() {
+        let table = allowed(&Project::load().unwrap()).unwrap();
+        let arrows = |members| super::arrows(&members, &table);
         let uses = |used: &str| format!("[dependencies]\nshardgraph-{used}.workspace = true");
         for (from, to) in [
             ("shard", "graph"),
@@ -274,7 +186,7 @@ mod tests {
             ("storage", "error"),
         ] {
             assert!(
-                arrows(&member(&format!("crates/{from}"), &uses(to))).is_empty(),
+                arrows(member(&format!("crates/{from}"), &uses(to))).is_empty(),
                 "{from} -> {to}"
             );
         }
@@ -287,39 +199,31 @@ mod tests {
             ("xtask", "random"),
         ] {
             assert_eq!(
-                arrows(&member(&format!("crates/{from}"), &uses(to))).len(),
+                arrows(member(&format!("crates/{from}"), &uses(to))).len(),
                 1,
                 "{from} -> {to}"
             );
         }
         let hidden = "[target.'cfg(unix)'.dependencies]\nshardgraph-shard.workspace = true";
-        assert_eq!(arrows(&member("crates/graph", hidden)).len(), 1);
+        assert_eq!(arrows(member("crates/graph", hidden)).len(), 1);
         let for_tests = "[dev-dependencies]\nshardgraph-shard.workspace = true";
-        assert!(arrows(&member("crates/graph", for_tests)).is_empty());
+        assert!(arrows(member("crates/graph", for_tests)).is_empty());
     }
 
     #[test]
     fn the_table_of_arrows_has_no_circle() {
-        let row = |name: &str| {
-            ARROWS
-                .iter()
-                .find(|(from, _)| *from == name)
-                .map(|(_, to)| *to)
-        };
-        fn depth(
-            name: &str,
-            row: &dyn Fn(&str) -> Option<&'static [&'static str]>,
-            n_steps: u32,
-        ) -> u32 {
+        fn depth(name: &str, arrows: &Arrows, n_steps: u32) -> u32 {
             assert!(n_steps < 20, "{name} is on a circle");
-            let used = row(name).unwrap_or_else(|| panic!("{name} has no row"));
-            used.iter()
-                .map(|to| 1 + depth(to, row, n_steps + 1))
-                .max()
-                .unwrap_or(0)
+            let used = arrows
+                .get(name)
+                .unwrap_or_else(|| panic!("{name} has no row"));
+            let depths = used.iter().map(|to| 1 + depth(to, arrows, n_steps + 1));
+            depths.max().unwrap_or(0)
         }
-        for (from, _) in ARROWS.iter().filter(|(_, used)| !used.contains(&"*")) {
-            depth(from, &row, 0);
+        let mut arrows = allowed(&Project::load().unwrap()).unwrap();
+        arrows.retain(|_, used| !used.contains(&"*".to_owned()));
+        for from in arrows.keys() {
+            depth(from, &arrows, 0);
         }
     }
 

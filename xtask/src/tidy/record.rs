@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
 use super::Finding;
-use super::{imports, signatures};
+use super::code::Code;
+use super::imports;
 use crate::project::{self, Project};
 
 /// The record.
@@ -36,8 +37,11 @@ impl Record {
 }
 
 /// What breaks a rule beyond the record.
-pub(crate) fn findings(project: &Project) -> Result<Vec<Finding>> {
-    let record = Record::read(project)?;
+pub(crate) fn findings(
+    project: &Project,
+    sources: &BTreeMap<&str, Code>,
+    record: &Record,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, n_lines) in long_files(project) {
         if !record.long_files.contains(&path) {
@@ -46,19 +50,17 @@ pub(crate) fn findings(project: &Project) -> Result<Vec<Finding>> {
             ));
         }
     }
-    let places = signatures::tuple_arguments(project);
-    let n_places: usize = places.values().map(Vec::len).sum();
+    let counts = tuple_arguments(sources);
+    let n_places: usize = counts.values().sum();
     let allowed = record.tuple_arguments;
     if n_places > allowed {
-        let of_crate =
-            |(krate, places): (&String, &Vec<String>)| format!("{krate} {}", places.len());
-        let counts: Vec<String> = places.iter().map(of_crate).collect();
+        let counts = counts.iter().map(|(krate, n)| format!("{krate} {n}"));
         findings.push(format!(
             "{FILE}:1: {n_places} functions with a tuple pattern as an argument, {allowed} allowed: make a struct ({})",
-            counts.join(", ")
+            counts.collect::<Vec<String>>().join(", ")
         ));
     }
-    for (krate, circle) in imports::largest_circles(project) {
+    for (krate, circle) in imports::largest_circles(sources) {
         let allowed = record
             .import_circles
             .get(&krate)
@@ -72,21 +74,32 @@ pub(crate) fn findings(project: &Project) -> Result<Vec<Finding>> {
             ));
         }
     }
-    Ok(findings)
+    findings
+}
+
+/// Functions with a tuple pattern as an argument, by crate.
+fn tuple_arguments(sources: &BTreeMap<&str, Code>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for (path, code) in sources {
+        let inner = path.strip_prefix("crates/");
+        if let Some((krate, _)) = inner.and_then(|path| path.split_once('/')) {
+            *counts.entry(krate.to_owned()).or_default() += code.tuple_arguments.len();
+        }
+    }
+    counts
 }
 
 /// Lowers every count of the record to what is found; raises none.
-pub(crate) fn lower(project: &Project) -> Result<()> {
+pub(crate) fn lower(project: &Project, sources: &BTreeMap<&str, Code>) -> Result<()> {
     let mut record = Record::read(project)?;
     let long: Vec<String> = long_files(project)
         .into_iter()
         .map(|(path, _)| path)
         .collect();
     record.long_files.retain(|path| long.contains(path));
-    let tuples = signatures::tuple_arguments(project);
-    let n_tuples: usize = tuples.values().map(Vec::len).sum();
+    let n_tuples = tuple_arguments(sources).values().sum();
     record.tuple_arguments = record.tuple_arguments.min(n_tuples);
-    let circles = imports::largest_circles(project);
+    let circles = imports::largest_circles(sources);
     let n_files = |krate: &String| circles.get(krate).map_or(0, Vec::len);
     lower_to(&mut record.import_circles, n_files, imports::MAX_FILES);
     std::fs::write(project::root().join(FILE), text(&record)?)?;
@@ -133,7 +146,7 @@ fn long_files(project: &Project) -> Vec<(String, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::planted;
+    use super::super::{code, planted};
     use super::*;
 
     const RECORD: &str =
@@ -150,7 +163,9 @@ mod tests {
                 (name, long.as_str()),
                 ("crates/a/src/lib.rs", source),
             ];
-            findings(&planted(&files)).unwrap().len()
+            let project = planted(&files);
+            let record = Record::read(&project).unwrap();
+            findings(&project, &code::sources(&project).unwrap(), &record).len()
         };
         assert_eq!(found("old.rs", one), 0);
         assert_eq!(found("new.rs", one), 1);

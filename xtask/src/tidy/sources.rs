@@ -1,9 +1,10 @@
-//! Checks on Rust sources: heads, words that must not occur, unsafe code.
+//! Checks on Rust sources: heads, what is left open, unsafe code, words that are out of use.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
-use super::code::{line_of, without_literals};
+use super::code::Code;
+use super::record::Record;
 use crate::project::Project;
 
 /// Crates whose unsafe code is allowed; all others forbid it.
@@ -16,15 +17,6 @@ const UNSAFE_CRATES: [&str; 6] = [
     "crates/solver",
 ];
 
-/// What must not occur in code, and what to write instead.
-const BANNED: [(&str, &str); 2] = [
-    (
-        "#[ignore",
-        "run the test, or print `SKIPPED: <what is missing>` and return",
-    ),
-    ("unimplemented!", "write it, or leave it out"),
-];
-
 /// Every source file opens with `//!`.
 pub(crate) fn heads(project: &Project) -> Vec<Finding> {
     let sources = project.with_extension("rs");
@@ -35,35 +27,45 @@ pub(crate) fn heads(project: &Project) -> Vec<Finding> {
 }
 
 /// No test is ignored and nothing is left open.
-pub(crate) fn banned_words(project: &Project) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, text) in project.with_extension("rs") {
-        let code = without_literals(text);
-        for (word, instead) in BANNED {
-            for (at, _) in code.match_indices(word) {
-                let line = line_of(&code, at);
-                findings.push(format!("{path}:{line}: `{word}`: {instead}"));
-            }
-        }
-    }
-    findings
+pub(crate) fn unfinished(sources: &BTreeMap<&str, Code>) -> Vec<Finding> {
+    let places = sources.iter().flat_map(|(path, code)| {
+        let places = code.unfinished.iter();
+        places.map(move |(line, what)| format!("{path}:{line}: {what}"))
+    });
+    places.collect()
 }
 
 /// Every crate root forbids unsafe code, save those that need it.
 pub(crate) fn forbid_unsafe(
-    project: &Project,
+    sources: &BTreeMap<&str, Code>,
     members: &BTreeMap<String, toml::Table>,
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for folder in members
+    let safe = members
         .keys()
-        .filter(|folder| !UNSAFE_CRATES.contains(&folder.as_str()))
+        .filter(|folder| !UNSAFE_CRATES.contains(&folder.as_str()));
+    let roots =
+        safe.flat_map(|folder| ["lib", "main"].map(|root| format!("{folder}/src/{root}.rs")));
+    let lacks = |path: &String| {
+        sources
+            .get(path.as_str())
+            .is_some_and(|code| !code.forbids_unsafe)
+    };
+    roots
+        .filter(lacks)
+        .map(|path| format!("{path}:1: add `#![forbid(unsafe_code)]`"))
+        .collect()
+}
+
+/// Identifiers of `crates/` that are out of use: each has a word of the field in its place.
+pub(crate) fn words(sources: &BTreeMap<&str, Code>, record: &Record) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, code) in sources
+        .iter()
+        .filter(|(path, _)| path.starts_with("crates/"))
     {
-        for root in ["src/lib.rs", "src/main.rs"] {
-            let path = format!("{folder}/{root}");
-            let text = project.text(&path);
-            if !text.is_empty() && !without_literals(text).contains("#![forbid(unsafe_code)]") {
-                findings.push(format!("{path}:1: add `#![forbid(unsafe_code)]`"));
+        for (word, instead) in &record.words {
+            if let Some(line) = code.identifiers.get(word) {
+                findings.push(format!("{path}:{line}: `{word}` is out of use: {instead}"));
             }
         }
     }
@@ -72,7 +74,7 @@ pub(crate) fn forbid_unsafe(
 
 #[cfg(test)]
 mod tests {
-    use super::super::planted;
+    use super::super::{code, planted};
     use super::*;
 
     #[test]
@@ -87,15 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn banned_words_are_found_in_code_only() {
-        let project = planted(&[(
-            "a.rs",
-            "// unimplemented!()\nlet s = \"unimplemented!\";\n#[ignore]\nfn f() { unimplemented!() }",
-        )]);
-        let findings = banned_words(&project);
-        assert_eq!(findings.len(), 2);
-        assert!(findings[0].starts_with("a.rs:3: `#[ignore`"));
-        assert!(findings[1].starts_with("a.rs:4: `unimplemented!`"));
+    fn what_is_left_open_is_found() {
+        let project = planted(&[("a.rs", "//! A.\n#[ignore]\nfn f() {}\n")]);
+        let findings = unfinished(&code::sources(&project).unwrap());
+        assert!(findings.len() == 1 && findings[0].starts_with("a.rs:2: `#[ignore]`"));
     }
 
     #[test]
@@ -105,10 +102,25 @@ mod tests {
             ("crates/graph/src/lib.rs", "//! #![forbid(unsafe_code)]\n"),
             ("crates/device/src/lib.rs", "//! D.\n"),
         ]);
-        let findings = forbid_unsafe(&project, &members.into());
+        let findings = forbid_unsafe(&code::sources(&project).unwrap(), &members.into());
         assert_eq!(
             findings,
             ["crates/graph/src/lib.rs:1: add `#![forbid(unsafe_code)]`"]
         );
+    }
+
+    #[test]
+    fn words_out_of_use_are_found_in_code_alone() {
+        let record = Record {
+            words: [("Deal".to_owned(), "DegreePartition".to_owned())].into(),
+            ..Record::default()
+        };
+        let found = |source: &str| {
+            let project = planted(&[("crates/a/src/lib.rs", source)]);
+            words(&code::sources(&project).unwrap(), &record)
+        };
+        assert!(found("// Deal\nstruct Dealer; const A: &str = \"Deal\";").is_empty());
+        let expected = "crates/a/src/lib.rs:2: `Deal` is out of use: DegreePartition";
+        assert_eq!(found("\nstruct Deal;"), [expected]);
     }
 }

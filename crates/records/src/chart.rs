@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::row::Row;
 
 /// Draws the rows that have an x.
-pub(crate) fn svg(figure: &Figure, rows: &[Row]) -> String {
+pub fn drawn(figure: &Figure, rows: &[Row]) -> shardgraph_plot::Figure {
     let numbers = |row: &Row| [row.x, row.own(), row.paper, row.peer];
     let all = rows.iter().filter(|row| row.x.is_some()).flat_map(numbers);
     let is_log = figure.log && all.flatten().all(|number| number > 0.0);
@@ -14,10 +14,7 @@ pub(crate) fn svg(figure: &Figure, rows: &[Row]) -> String {
         true => Axis::log(label),
         false => Axis::linear(label),
     };
-    let y = match figure.unit.as_str() {
-        "" | "1" => figure.y.clone(),
-        unit => format!("{} [{unit}]", figure.y),
-    };
+    let y = with_unit(&figure.y, &figure.unit);
     let mut panel = Panel::new(axis(&figure.x), axis(&y));
     for (idx, name) in names(rows).into_iter().enumerate() {
         let of = |number: fn(&Row) -> Option<f64>| points(rows, name, number);
@@ -35,9 +32,20 @@ pub(crate) fn svg(figure: &Figure, rows: &[Row]) -> String {
         }
     }
     let description = format!("{} by {}.", figure.y, figure.x);
-    shardgraph_plot::Figure::new(&figure.title, description)
-        .panel(panel)
-        .svg()
+    shardgraph_plot::Figure::new(&figure.title, description).panel(panel)
+}
+
+/// The picture as SVG.
+pub fn svg(figure: &Figure, rows: &[Row]) -> String {
+    drawn(figure, rows).svg()
+}
+
+/// `seconds [s]`; without a unit the name alone.
+pub(crate) fn with_unit(name: &str, unit: &str) -> String {
+    match unit {
+        "" | "1" => name.to_owned(),
+        unit => format!("{name} [{unit}]"),
+    }
 }
 
 /// Series in the order in which they come.

@@ -8,24 +8,20 @@ use serde::Deserialize;
 use crate::paths;
 
 /// The list of data.
-pub(crate) const FILE: &str = "benches/data.toml";
+pub const FILE: &str = "benches/data.toml";
 
 /// A file or folder of the data folder.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "people check the hash of what they download")
-)]
-pub(crate) struct Data {
+pub struct Data {
     /// Path below the data folder.
-    pub(crate) name: String,
+    pub name: String,
     /// Address or paper that it comes from.
-    pub(crate) origin: String,
+    pub origin: String,
     /// Of the file; of a folder, that of the lines that `sha256sum *` prints in it. Absent: nobody
     /// here has the file.
     #[serde(default)]
-    pub(crate) sha256: String,
+    pub sha256: String,
 }
 
 #[derive(Deserialize)]
@@ -35,14 +31,17 @@ struct List {
 }
 
 /// Reads the list.
-pub(crate) fn list() -> Result<Vec<Data>> {
+///
+/// # Errors
+/// When it is not there, or wrong.
+pub fn list() -> Result<Vec<Data>> {
     let text = fs::read_to_string(paths::root().join(FILE)).context(FILE)?;
     let list: List = toml::from_str(&text).context(FILE)?;
     Ok(list.data)
 }
 
 /// Why a measurement that needs `names` cannot run: the first one that is absent.
-pub(crate) fn absent(names: &[String]) -> Option<String> {
+pub fn absent(names: &[String]) -> Option<String> {
     let is_absent = |name: &&String| !paths::data().join(name).exists();
     let name = names.iter().find(is_absent)?;
     let known = list().unwrap_or_default();

@@ -5,24 +5,30 @@ use serde::Deserialize;
 /// A formula of the paper, with what it is about; `nodes` comes from the series' sizes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Formula {
+pub enum Formula {
     /// E_embed(P) after equation 4; `beta` is what sending a number takes, in additions.
     Efficiency {
+        /// Share of pairs that are edges.
         density: f64,
+        /// Layers of structure2vec.
         layers: f64,
+        /// Sending a number, in additions.
         beta: f64,
     },
     /// Bytes of a rank.
     Memory {
+        /// Share of pairs that are edges.
         density: f64,
+        /// Graphs of a batch.
         batch: f64,
+        /// Tuples in replay.
         replay: f64,
     },
 }
 
 impl Formula {
     /// Its value at a number of ranks.
-    pub(crate) fn at(&self, size: &dyn Fn(&str) -> Option<f64>, ranks: f64) -> Option<f64> {
+    pub fn at(&self, size: &dyn Fn(&str) -> Option<f64>, ranks: f64) -> Option<f64> {
         let nodes = size("nodes")?;
         Some(match self {
             Formula::Efficiency {

@@ -7,17 +7,20 @@ use crate::statistics::shown;
 
 /// What the figure calls its axis, its number and its peer.
 #[derive(Clone, Debug)]
-pub(crate) struct Heads<'a> {
-    pub(crate) x: &'a str,
-    pub(crate) y: &'a str,
-    pub(crate) peer: &'a str,
+pub struct Heads<'a> {
+    /// The axis.
+    pub x: &'a str,
+    /// The first number of a row.
+    pub y: &'a str,
+    /// The peer.
+    pub peer: &'a str,
 }
 
 /// The label that is a heading above its table in place of a column.
 const HEADING: &str = "table";
 
 /// All tables of a figure.
-pub(crate) fn tables(rows: &[Row], heads: &Heads<'_>) -> String {
+pub fn tables(rows: &[Row], heads: &Heads<'_>) -> String {
     let mut text = String::new();
     let mut rest = rows;
     while let Some(first) = rest.first() {

@@ -11,7 +11,7 @@ use crate::paths;
 use crate::{data, formula};
 
 /// Papers, and the field's published tables; every other folder of `benches/` is a suite.
-pub(crate) const PAPERS: [&str; 6] = [
+pub const PAPERS: [&str; 6] = [
     "opengraphgym-mg",
     "regal",
     "line",
@@ -24,136 +24,136 @@ pub(crate) const PAPERS: [&str; 6] = [
 const INPUTS: &str = "data";
 
 /// What a figure shows, and what it runs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Figure {
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Figure {
     /// Paper or suite: the folder's name.
     #[serde(skip)]
-    pub(crate) group: String,
+    pub group: String,
     /// The file's name.
     #[serde(skip)]
-    pub(crate) name: String,
-    pub(crate) title: String,
-    #[serde(default)]
-    pub(crate) why: String,
+    pub name: String,
+    /// What it is called in the paper, with its subject.
+    pub title: String,
+    /// Why it exists.
+    pub why: String,
     /// What the paper reports.
-    #[serde(default)]
-    pub(crate) paper: Vec<String>,
+    pub paper: Vec<String>,
     /// What differs here.
-    #[serde(default)]
-    pub(crate) here: Vec<String>,
+    pub here: Vec<String>,
     /// What is missing.
-    #[serde(default)]
-    pub(crate) not_run: Vec<String>,
+    pub not_run: Vec<String>,
     /// The axis; without one there is no picture.
-    #[serde(default)]
-    pub(crate) x: String,
+    pub x: String,
     /// What the first number of a row is.
-    #[serde(default)]
-    pub(crate) y: String,
-    #[serde(default)]
-    pub(crate) unit: String,
-    #[serde(default)]
-    pub(crate) log: bool,
+    pub y: String,
+    /// Unit of that number.
+    pub unit: String,
+    /// Both axes are logarithmic.
+    pub log: bool,
     /// Numbers that others report, from other machines.
-    #[serde(default)]
-    pub(crate) published: Vec<Published>,
-    #[serde(default)]
-    pub(crate) claim: Option<Claim>,
+    pub published: Vec<Published>,
+    /// The number that stands for the figure.
+    pub claim: Option<Claim>,
     /// Keys that every request of the figure has.
-    #[serde(default)]
-    pub(crate) common: Table,
-    pub(crate) series: Vec<Series>,
+    pub common: Table,
+    /// What is measured.
+    pub series: Vec<Series>,
 }
 
 /// A number reported elsewhere.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Published {
-    pub(crate) who: String,
-    pub(crate) metric: String,
-    pub(crate) value: f64,
-    pub(crate) source: String,
+pub struct Published {
+    /// Program or paper.
+    pub who: String,
+    /// What was measured.
+    pub metric: String,
+    /// The number.
+    pub value: f64,
+    /// Where it stands.
+    pub source: String,
 }
 
 /// The number that stands for the figure in the index.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Claim {
+#[serde(default, deny_unknown_fields)]
+pub struct Claim {
     /// Beginning of the row's key: its series, labels and x.
-    #[serde(default)]
-    pub(crate) row: String,
-    #[serde(default)]
-    pub(crate) x: Option<f64>,
+    pub row: String,
+    /// The row's place on the axis.
+    pub x: Option<f64>,
     /// Number of the row; absent: its first one.
-    #[serde(default)]
-    pub(crate) metric: Option<String>,
+    pub metric: Option<String>,
     /// What is taken of all rows that begin so.
-    #[serde(default)]
-    pub(crate) of_rows: OfRows,
+    pub of_rows: OfRows,
     /// The paper's number, where the row itself has none.
-    #[serde(default)]
-    pub(crate) paper: Option<f64>,
+    pub paper: Option<f64>,
     /// The paper's claim in words, where it gives no number.
-    #[serde(default)]
-    pub(crate) says: String,
+    pub says: String,
     /// Which side of the paper's number counts as reproduced.
-    #[serde(default)]
-    pub(crate) better: Better,
+    pub better: Better,
     /// How far off, as a share of the paper's number, still counts.
-    #[serde(default)]
-    pub(crate) within: f64,
+    pub within: f64,
     /// What a reader of the record found, for a claim in words.
-    #[serde(default)]
-    pub(crate) holds: Option<bool>,
+    pub holds: Option<bool>,
 }
 
 /// Which number stands for the rows that a claim names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum OfRows {
+pub enum OfRows {
+    /// The first row's.
     #[default]
     First,
+    /// The median of all.
     Median,
+    /// The sum of all.
     Sum,
 }
 
 /// Direction of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Better {
+pub enum Better {
+    /// Below the paper's number.
     #[default]
     Lower,
+    /// Above it.
     Higher,
+    /// At it.
     Same,
 }
 
 /// How a series is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A command of the binary for each x.
+    #[default]
     Command,
     /// Training to each x, and test graphs solved by the policy of that moment.
     Curve,
     /// A script of `crates/bench/peers` beside our numbers of another series.
     Peer,
-    /// A function of this crate.
+    /// A function of the crate `bench`.
     Measure,
 }
 
 /// What x counts, where that matters to a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum By {
+pub enum By {
+    /// Ranks.
     Ranks,
+    /// Nodes of a generated graph.
     Nodes,
 }
 
 /// Quotient that a series shows in place of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Derive {
+pub enum Derive {
     /// Share of P-fold speed, in place of the seconds.
     Efficiency,
     /// The same beside the seconds.
@@ -161,128 +161,110 @@ pub(crate) enum Derive {
 }
 
 /// A line of the figure, or some.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Series {
-    #[serde(default)]
-    pub(crate) name: String,
-    pub(crate) kind: Kind,
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Series {
+    /// Name in tables and legends.
+    pub name: String,
+    /// How it is measured.
+    pub kind: Kind,
     /// Values of `{x}`: numbers, or words that become labels.
-    #[serde(default)]
-    pub(crate) xs: Vec<Point>,
+    pub xs: Vec<Point>,
     /// Those of a test; absent: the same.
-    #[serde(default)]
-    pub(crate) test_xs: Vec<Point>,
-    #[serde(default)]
-    pub(crate) by: Option<By>,
-    #[serde(default)]
-    pub(crate) runs: Option<u32>,
+    pub test_xs: Vec<Point>,
+    /// What x counts.
+    pub by: Option<By>,
+    /// Runs of each point.
+    pub runs: Option<u32>,
     /// Numbers that stand for placeholders, `{nodes}` for example.
-    #[serde(default)]
-    pub(crate) sizes: Table,
+    pub sizes: Table,
     /// What a test changes in `sizes` or in `request`.
-    #[serde(default)]
-    pub(crate) test: Table,
+    pub test: Table,
     /// Data that the series needs, as `benches/data.toml` names it.
-    #[serde(default)]
-    pub(crate) data: Vec<String>,
+    pub data: Vec<String>,
     /// x and the paper's number there.
-    #[serde(default)]
-    pub(crate) paper: Vec<(f64, f64)>,
-
-    // A command.
-    #[serde(default)]
-    pub(crate) command: Vec<String>,
-    #[serde(default)]
-    pub(crate) test_command: Vec<String>,
+    pub paper: Vec<(f64, f64)>,
+    /// Of a command: its words.
+    pub command: Vec<String>,
+    /// The words in a test.
+    pub test_command: Vec<String>,
     /// Run before each command, into the same scratch folder.
-    #[serde(default)]
-    pub(crate) prepare: Vec<String>,
+    pub prepare: Vec<String>,
     /// A command by whose number that of `command` is divided.
-    #[serde(default)]
-    pub(crate) over: Vec<String>,
+    pub over: Vec<String>,
     /// A number of the answer, or two with `/` between; absent: every number.
-    #[serde(default)]
-    pub(crate) metric: Option<String>,
+    pub metric: Option<String>,
     /// Further numbers of the answer, which may be absent.
-    #[serde(default)]
-    pub(crate) extra: Vec<String>,
-    #[serde(default)]
-    pub(crate) scale: Option<f64>,
-    #[serde(default)]
-    pub(crate) derive: Option<Derive>,
-    #[serde(default)]
-    pub(crate) formula: Option<formula::Formula>,
+    pub extra: Vec<String>,
+    /// Factor of every number.
+    pub scale: Option<f64>,
+    /// Quotient that is shown.
+    pub derive: Option<Derive>,
+    /// Formula whose value is the paper's number.
+    pub formula: Option<formula::Formula>,
     /// Fields that the answer has to have.
-    #[serde(default)]
-    pub(crate) expect: Table,
+    pub expect: Table,
     /// Numbers that the answer may not exceed at full size.
-    #[serde(default)]
-    pub(crate) at_most: Table,
+    pub at_most: Table,
     /// Fields that are equal in all runs.
-    #[serde(default)]
-    pub(crate) same: Vec<String>,
+    pub same: Vec<String>,
     /// Files that the run leaves in the scratch folder.
-    #[serde(default)]
-    pub(crate) makes: Vec<String>,
+    pub makes: Vec<String>,
     /// Why ranks of this command have no GPU.
-    #[serde(default)]
-    pub(crate) no_devices: Option<String>,
-
-    // A curve.
-    #[serde(default)]
-    pub(crate) settings: String,
-    #[serde(default)]
-    pub(crate) train: Vec<String>,
-    #[serde(default)]
-    pub(crate) resume: Vec<String>,
+    pub no_devices: Option<String>,
+    /// Of a curve: a file of settings.
+    pub settings: String,
+    /// Words of the command that trains.
+    pub train: Vec<String>,
+    /// Words of the command that goes on.
+    pub resume: Vec<String>,
     /// Table of optima.
-    #[serde(default)]
-    pub(crate) optima: String,
-    #[serde(default)]
-    pub(crate) tests: Vec<Tested>,
-
-    // A peer.
-    #[serde(default)]
-    pub(crate) script: String,
-    #[serde(default)]
-    pub(crate) against: String,
-    #[serde(default)]
-    pub(crate) packages: Vec<String>,
-
-    // A measurement, or a peer's request.
-    #[serde(default)]
-    pub(crate) measure: String,
-    #[serde(default)]
-    pub(crate) request: Table,
+    pub optima: String,
+    /// Graphs that the policies are tested on.
+    pub tests: Vec<Tested>,
+    /// Of a peer: its script.
+    pub script: String,
+    /// The series that it stands beside.
+    pub against: String,
+    /// Packages of Python that it needs.
+    pub packages: Vec<String>,
+    /// Of a measurement: its name.
+    pub measure: String,
+    /// What a measurement or a peer is asked for.
+    pub request: Table,
     /// Numbers of a line that tell rows apart.
-    #[serde(default)]
-    pub(crate) labels: Vec<String>,
+    pub labels: Vec<String>,
     /// Order of columns; those that are not named stand behind.
-    #[serde(default)]
-    pub(crate) columns: Vec<String>,
+    pub columns: Vec<String>,
 }
 
 /// A value of x.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Point {
+pub enum Point {
+    /// A place on the axis.
     Number(f64),
+    /// A label.
     Word(String),
 }
 
 /// Graphs that a curve's policies are tested on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tested {
-    pub(crate) spec: String,
+pub struct Tested {
+    /// Generator spec.
+    pub spec: String,
+    /// x and the paper's number there.
     #[serde(default)]
-    pub(crate) paper: Vec<(f64, f64)>,
+    pub paper: Vec<(f64, f64)>,
 }
 
 impl Figure {
     /// All definitions, papers first.
-    pub(crate) fn load_all() -> Result<Vec<Figure>> {
+    ///
+    /// # Errors
+    /// A definition that does not read, with its file.
+    pub fn load_all() -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for folder in entries(&paths::root().join("benches"))? {
             let (path, group) = folder;
@@ -308,7 +290,11 @@ impl Figure {
         Ok(figures)
     }
 
-    fn load(path: &Path, group: &str) -> Result<Figure> {
+    /// Reads one definition.
+    ///
+    /// # Errors
+    /// A mistake in it, with its file.
+    pub fn load(path: &Path, group: &str) -> Result<Figure> {
         let read = || -> Result<Figure> {
             let mut figure: Figure = toml::from_str(&fs::read_to_string(path)?)?;
             figure.group = group.to_owned();
@@ -321,16 +307,17 @@ impl Figure {
     }
 
     /// Group and name, as commands and folders have them.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("{}/{}", self.group, self.name)
     }
 
-    pub(crate) fn is_of_paper(&self) -> bool {
+    /// Whether it belongs to a paper.
+    pub fn is_of_paper(&self) -> bool {
         PAPERS.contains(&self.group.as_str())
     }
 
     /// The command that makes its record.
-    pub(crate) fn command(&self) -> String {
+    pub fn command(&self) -> String {
         match self.is_of_paper() {
             true => format!("cargo xtask repro {} {}", self.group, self.name),
             false => format!("cargo xtask bench {}", self.path()),
@@ -338,6 +325,7 @@ impl Figure {
     }
 
     fn check(&self) -> Result<()> {
+        ensure!(!self.title.is_empty(), "a figure has a title");
         ensure!(!self.series.is_empty(), "a figure has series");
         let says_why = !self.why.is_empty() || !self.paper.is_empty();
         ensure!(says_why, "say why it exists, or what the paper reports");
@@ -389,13 +377,14 @@ impl Series {
     }
 
     /// The paper's number at x.
-    pub(crate) fn of_paper(&self, x: Option<f64>) -> Option<f64> {
+    pub fn of_paper(&self, x: Option<f64>) -> Option<f64> {
         at(&self.paper, x?)
     }
 }
 
 impl Tested {
-    pub(crate) fn of_paper(&self, x: f64) -> Option<f64> {
+    /// The paper's number at x.
+    pub fn of_paper(&self, x: f64) -> Option<f64> {
         at(&self.paper, x)
     }
 }
@@ -406,14 +395,16 @@ fn at(points: &[(f64, f64)], x: f64) -> Option<f64> {
 }
 
 impl Point {
-    pub(crate) fn number(&self) -> Option<f64> {
+    /// Its number, if it is one.
+    pub fn number(&self) -> Option<f64> {
         match self {
             Point::Number(number) => Some(*number),
             Point::Word(_) => None,
         }
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// As it stands in a command.
+    pub fn text(&self) -> String {
         match self {
             Point::Number(number) => number.to_string(),
             Point::Word(word) => word.clone(),

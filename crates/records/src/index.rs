@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::figure::{Better, Claim, Figure, OfRows};
 use crate::paths;
-use crate::record::{self, Record};
+use crate::record::{Record, results};
 use crate::row::{Measured, Row};
 use crate::statistics::{shown, summary};
 
@@ -27,7 +27,10 @@ high-water mark of the process.\n\
 Load was not recorded before schema version 2.\n\n";
 
 /// Writes the index.
-pub(crate) fn write() -> Result<()> {
+///
+/// # Errors
+/// A definition or record that does not read, or an index that cannot be written.
+pub fn write() -> Result<()> {
     let text = text(&Figure::load_all()?)?;
     fs::write(paths::root().join(FILE), text).context(FILE)
 }
@@ -47,10 +50,7 @@ fn text(figures: &[Figure]) -> Result<String> {
                 "\n## {group}\n\n| {kind} | figure | command | record | paper's number | ours | best peer | state |\n|---|---|---|---|---|---|---|---|\n"
             ));
         }
-        text.push_str(&line(
-            figure,
-            record::read(&figure.group, &figure.name)?.as_ref(),
-        ));
+        text.push_str(&line(figure, Record::of(figure)?.as_ref()));
     }
     let known: Vec<String> = figures.iter().map(Figure::path).collect();
     let mut without = String::new();
@@ -65,7 +65,7 @@ fn text(figures: &[Figure]) -> Result<String> {
 
 /// Folders that hold a record, as `group/figure`.
 fn records() -> Result<Vec<String>> {
-    let results = paths::root().join("bench-results");
+    let results = results();
     let mut records = Vec::new();
     for group in fs::read_dir(&results)?.filter_map(Result::ok) {
         if !group.path().is_dir() {
@@ -222,12 +222,11 @@ fn best_peer(record: &Record) -> Option<(&str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
 
     const FIGURE: &str = "title = 'Figure 9'\nwhy = 'W'\nx = 'ranks'\ny = 'seconds'\n[claim]\nrow = 'a'\nx = 1\n[[series]]\nname = 'a'\nkind = 'command'\ncommand = ['json']\npaper = [[1, 12.2]]\n";
 
     fn record(figure: &Figure, seconds: f64) -> Record {
-        let mut record = record::new(figure, &Options::default()).unwrap();
+        let mut record = Record::here(figure, figure.command(), None).unwrap();
         let row = |series: &str, peer| Row {
             series: series.to_owned(),
             x: Some(1.0),
