@@ -243,7 +243,12 @@ fn bad_usage_is_told_what_is_right() {
         ("convert karate", "<OUT>"),
         ("train", "--run DIR"),
         ("train --run x --run y", "cannot be used multiple times"),
-        ("train --run y --resume", "--steps"),
+        ("train --run y --resume", "no complete checkpoint"),
+        ("train --run y --steps -5", "a whole number of 0 or more"),
+        ("train --run y --steps x", "expected a whole number"),
+        ("train --run y --steps 99999999999999999999", "at most"),
+        ("eval karate --exact -1s", "such as 10s, 5m or 500ms"),
+        ("rgcn train x.nt --l2 x", "expected a number"),
         (
             "train --run y --resume --steps 3 --seed 2",
             "cannot be used with",

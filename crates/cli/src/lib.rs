@@ -38,7 +38,6 @@ mod progress;
 mod quantity;
 #[cfg(test)]
 mod reference;
-mod renamed_flags;
 mod report;
 mod rgcn;
 mod run_report;
@@ -50,6 +49,7 @@ mod solve_stages;
 mod sweep_folder;
 mod text;
 mod train;
+mod usage_error;
 mod version;
 mod world;
 
@@ -118,8 +118,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// A wrong command line, and a request for help, end the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     interrupt::install();
+    let arguments = usage_error::with_negative_values(arguments);
     let matches = command_line().try_get_matches_from(arguments);
-    let matches = matches.unwrap_or_else(|error| renamed_flags::exit(error));
+    let matches = matches.unwrap_or_else(|error| usage_error::exit(error));
     report::set_command(command_name(&matches));
     let parsed = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let done = dispatch(parsed.command);
@@ -168,7 +169,7 @@ fn command_name(matches: &clap::ArgMatches) -> String {
 
 /// The whole command line.
 fn command_line() -> clap::Command {
-    let command = with_wrapped_notes(with_negative_numbers(CommandLine::command()));
+    let command = with_wrapped_notes(CommandLine::command());
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\n\nOptions:\n{{options}}{{after-help}}",
         grouped(&command)
@@ -192,12 +193,6 @@ fn grouped(command: &clap::Command) -> String {
         format!("\n{title}:{lines}")
     };
     GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
-}
-
-/// A command whose flags take `-1` as a value, so that the check of the value says what is wrong with it.
-fn with_negative_numbers(command: clap::Command) -> clap::Command {
-    let command = command.allow_negative_numbers(true);
-    command.mut_subcommands(with_negative_numbers)
 }
 
 /// A command whose notes below the flags break where the terminal does, not where the source does.
@@ -273,8 +268,8 @@ mod tests {
     #[test]
     fn a_negative_number_is_a_value_not_a_flag() {
         let parse = |words: &str| {
-            let command = with_negative_numbers(CommandLine::command());
-            command.try_get_matches_from(words.split(' '))
+            let words = words.split(' ').map(OsString::from);
+            command_line().try_get_matches_from(usage_error::with_negative_values(words))
         };
         assert!(parse("shardgraph embed karate --out x.npy --learning-rate -1").is_ok());
         let refused = parse("shardgraph rgcn train x.nt --seed -1").unwrap_err();

@@ -72,8 +72,14 @@ impl<'a> Subject<'a> {
             "throughput" => ("period", &[("lower_bound", Unit::Time(1e-9))]),
             _ => ("runtime", &[("lower_bound", Unit::Time(1e-9))]),
         };
+        let is_idle = [
+            (self.index == 0, "index"),
+            (self.costs.is_as_read(), "costs"),
+        ];
+        let hidden = is_idle.iter().filter(|(is_idle, _)| *is_idle);
         Layout {
             units,
+            hidden: hidden.map(|(_, key)| *key).collect(),
             below: reading(Some(&printable(self.origin))),
             ..Layout::first(first)
         }
@@ -259,7 +265,7 @@ impl<'a> Table<'a> {
     pub(crate) fn layout(&self, comparison: &Comparison) -> Layout<'static> {
         let layout = self.subject.layout();
         Layout {
-            hidden: vec!["rows"],
+            hidden: [layout.hidden, vec!["rows"]].concat(),
             below: format!("{}\n{comparison}", layout.below),
             ..layout
         }

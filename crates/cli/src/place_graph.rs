@@ -87,6 +87,14 @@ pub(crate) struct CostsAnswer {
     pub(crate) factor: f64,
 }
 
+impl CostsAnswer {
+    /// All costs are the file's.
+    pub(crate) fn is_as_read(&self) -> bool {
+        let n_changed = self.measured + self.estimated;
+        n_changed == 0 && self.unknown_kinds == 0 && self.card.is_none()
+    }
+}
+
 /// Where weights go, as a flag.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum WeightsChoice {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shardgraph_device::Device;
+use shardgraph_device::{Device, DeviceKind};
 use shardgraph_error::Class;
 use shardgraph_graph::{Graph, Labels};
 use shardgraph_solver::problem::{
@@ -262,6 +262,7 @@ impl SolveArgs {
         if self.world.ranks == Some(0) {
             return Err(BadInput("--ranks: expected 1 to 1024, found 0".into()).into());
         }
+        self.check_idle()?;
         if self.starts != 1 {
             let why = "--starts is for the policy alone: say --method policy too";
             return Err(BadInput(why.into()).into());
@@ -271,6 +272,37 @@ impl SolveArgs {
             return Err(BadInput(why.into()).into());
         }
         self.stages.check_search(self.method, problem)
+    }
+
+    /// Refuses flags of parts that the method does not have.
+    fn check_idle(&self) -> Result<(), BadInput> {
+        let method = self.method;
+        let of_search = [
+            ("--time-limit", self.time_limit.is_some()),
+            ("--threads", self.threads.is_some()),
+        ];
+        let of_policy = [
+            ("--ranks", self.world.ranks.is_some_and(|ranks| ranks > 1)),
+            ("--model", self.model.is_some()),
+            ("--nodes-per-step", self.nodes_per_step != Select::Fixed(1)),
+            ("--path", !matches!(self.path.path, PathChoice::Auto)),
+            ("--communication", self.exchange.communication.is_some()),
+            ("--device", self.device.kind != DeviceKind::Host),
+        ];
+        let absent = match method {
+            Method::Greedy => [("search", &of_search[..]), ("policy", &of_policy)],
+            Method::Search | Method::Exact => [("search", &[][..]), ("policy", &of_policy)],
+            Method::Best | Method::Policy => return Ok(()),
+        };
+        for (part, flags) in absent {
+            if let Some((flag, _)) = flags.iter().find(|(_, is_given)| *is_given) {
+                let why = format!(
+                    "{flag} is for the {part}, which --method {method} has not: leave one of them out"
+                );
+                return Err(BadInput(why));
+            }
+        }
+        Ok(())
     }
 
     /// A model, read; for covers one for independent sets serves too.

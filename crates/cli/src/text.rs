@@ -4,6 +4,7 @@
 mod units;
 
 use std::fmt::Display;
+use std::io::{self, IsTerminal as _};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,12 @@ const HIDDEN: [&str; 6] = [
 
 /// Lists of objects that are one thing together, and one cell of a table.
 const JOINED: [&str; 1] = ["components"];
+
+/// Objects that are one line.
+const LINES: [&str; 4] = ["links", "costs", "busiest_link", "critical_path"];
+
+/// A column of words that is cut to fit the terminal keeps this width.
+const NARROWEST: usize = 12;
 
 /// Longest list that is shown whole.
 const MAX_ITEMS: usize = 12;
@@ -136,11 +143,14 @@ fn columns(rows: &[Vec<String>], has_header: bool, indent: usize, out: &mut Stri
         let is_right = has_header && column > 0 && body.all(|cell| is_number(&cell));
         (width.unwrap_or(0), is_right)
     };
-    let shapes: Vec<(usize, bool)> = (0..n_columns).map(shape).collect();
+    let mut shapes: Vec<(usize, bool)> = (0..n_columns).map(shape).collect();
+    if let Some(width) = terminal_width().filter(|_| has_header) {
+        fit(&mut shapes, width.saturating_sub(indent));
+    }
     for row in rows {
         let mut line = " ".repeat(indent);
         for (column, &(width, is_right)) in shapes.iter().enumerate() {
-            let cell = of(row, column);
+            let cell = cut(of(row, column), width);
             line += &match is_right {
                 true => format!("{cell:>width$}  "),
                 false => format!("{cell:<width$}  "),
@@ -148,6 +158,37 @@ fn columns(rows: &[Vec<String>], has_header: bool, indent: usize, out: &mut Stri
         }
         out.push_str(line.trim_end());
         out.push('\n');
+    }
+}
+
+/// Columns of the terminal that an answer is printed on; none for a file or a pipe.
+fn terminal_width() -> Option<usize> {
+    let size = io::stdout()
+        .is_terminal()
+        .then(terminal_size::terminal_size);
+    size.flatten().map(|(width, _)| usize::from(width.0))
+}
+
+/// Narrows columns of words, the widest first, until a row fits.
+fn fit(shapes: &mut [(usize, bool)], width: usize) {
+    let total = |shapes: &[(usize, bool)]| shapes.iter().map(|(width, _)| width + 2).sum::<usize>();
+    while total(shapes) > width + 2 {
+        let excess = total(shapes) - width - 2;
+        let words = shapes
+            .iter_mut()
+            .filter(|(width, is_right)| !is_right && *width > NARROWEST);
+        let Some((widest, _)) = words.max_by_key(|(width, _)| *width) else {
+            return;
+        };
+        *widest = widest.saturating_sub(excess).max(NARROWEST);
+    }
+}
+
+/// The cell, or as much of it as fits.
+fn cut(cell: String, width: usize) -> String {
+    match cell.chars().count() > width {
+        true => cell.chars().take(width - 1).chain(['…']).collect(),
+        false => cell,
     }
 }
 
@@ -160,7 +201,9 @@ impl Writer<'_> {
     /// Values in two columns, then what has parts.
     fn section(&self, keys: &Keys, indent: usize, out: &mut String) {
         let shown = keys.iter().filter(|(key, node)| node.is_shown(key));
-        let (flat, nested): (Vec<_>, Vec<_>) = shown.partition(|(_, node)| node.is_flat());
+        let is_line =
+            |(key, node): &(&String, &Node)| node.is_flat() || LINES.contains(&key.as_str());
+        let (flat, nested): (Vec<_>, Vec<_>) = shown.partition(is_line);
         let line = |(key, node): (&String, &Node)| vec![described(key).0, self.cell(key, node)];
         let lines: Vec<Vec<String>> = flat.into_iter().map(line).collect();
         columns(&lines, false, indent, out);
@@ -288,7 +331,9 @@ impl Writer<'_> {
                 )
             }
             Node::Map(keys) => {
-                let shown = keys.iter().filter(|(_, node)| !node.is_empty());
+                let shown = keys
+                    .iter()
+                    .filter(|(_, node)| !node.is_empty() && !node.is_no());
                 // A word tells itself what it is.
                 let part = |(key, node): (&String, &Node)| match node {
                     Node::Text(text) => printable(text),
@@ -318,6 +363,15 @@ impl Node {
             Node::List(items) => items.is_empty(),
             Node::Map(keys) => keys.values().all(Node::is_empty),
             Node::Bool(_) | Node::Number(_) => false,
+        }
+    }
+
+    /// What a line of several values leaves out.
+    fn is_no(&self) -> bool {
+        match self {
+            Node::Bool(is_true) => !is_true,
+            Node::Number(number) => number.as_f64() == Some(0.0),
+            _ => false,
         }
     }
 
@@ -368,6 +422,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn columns_of_words_give_way_to_the_terminal() {
+        let fitted = |widths: &[(usize, bool)], width: usize| {
+            let mut shapes = widths.to_vec();
+            fit(&mut shapes, width);
+            shapes.iter().map(|(width, _)| *width).collect::<Vec<_>>()
+        };
+        assert_eq!(fitted(&[(40, false), (10, true)], 52), [40, 10]);
+        assert_eq!(fitted(&[(40, false), (10, true)], 42), [30, 10]);
+        assert_eq!(
+            fitted(&[(40, false), (30, false), (10, true)], 60),
+            [12, 30, 10]
+        );
+        assert_eq!(fitted(&[(20, false), (90, true)], 60), [12, 90]);
+        assert_eq!(
+            (cut("abcdef".into(), 4), cut("äöü".into(), 3)),
+            ("abc…".into(), "äöü".into())
+        );
+    }
 
     #[test]
     fn a_text_has_the_number_first_then_lines_then_tables() {

@@ -9,7 +9,8 @@ use serde::Serialize;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
-    Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
+    Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, target_steps, train,
+    train_as_rank,
 };
 use shardgraph_solver::{EmbeddingKind, HeadKind, PaperModel};
 
@@ -20,7 +21,7 @@ use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
 use crate::text::Layout;
-use crate::world::{ExchangeArgs, World, WorldArgs, settle};
+use crate::world::{ExchangeArgs, World, WorldArgs, of_first, settle};
 use crate::{interrupt, output_file};
 
 const EXAMPLE: &str = "\
@@ -32,7 +33,7 @@ Examples:
   shardgraph train --config settings.toml --run my-policy
   shardgraph train --graphs er:20:0.15 --environments 8 --prioritized --run my-policy
   shardgraph train --ranks 6 --batch-ranks 3 --run my-policy
-  shardgraph train --run my-policy --resume --steps 2000
+  shardgraph train --run my-policy --resume
 
 Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the
 folder.
@@ -49,7 +50,7 @@ all settings that policy.json lists under `train`; flags win.";
 pub(crate) struct TrainArgs {
     #[arg(help_heading = "Method", long, value_name = "PROBLEM", help = format!("What is looked for: {} [default: mvc]", problem_names()))]
     problem: Option<String>,
-    /// Steps of training; with --resume, to go to [default: 3000]
+    /// Steps of training; with --resume, to go to [default: 3000; with --resume those of the run]
     #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
     #[command(flatten)]
@@ -85,7 +86,6 @@ pub(crate) struct TrainArgs {
         help_heading = "Output",
         long,
         requires = "run",
-        requires = "steps",
         conflicts_with_all = [
             "config", "problem", "seed", "preset", "graphs", "weighted", "environments", "prioritized",
             "embedding", "head", "layers", "valid",
@@ -185,7 +185,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     match args.world.open(ranks, deadline)? {
         World::Threads(n_ranks) => {
             let ranks = Ranks::Threads(n_ranks);
-            let inputs = load(args, file, &args.report, ranks, deadline)?;
+            let steps = steps_to(args, || target(args))?;
+            let inputs = load(args, file, &args.report, ranks, deadline, steps)?;
             let timer = Timer::start(&Device::host());
             let mut show = Show::new(&args.report, &inputs);
             let outcome = train(&inputs.config, &inputs.options, &mut |report| {
@@ -207,7 +208,8 @@ fn run_as_rank(
 ) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
     let ranks = Ranks::Processes(comm.size());
-    let inputs = load(args, file, &report, ranks, deadline);
+    let steps = steps_to(args, || of_first(comm, deadline, || target(args)))?;
+    let inputs = load(args, file, &report, ranks, deadline, steps);
     let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report, &inputs);
@@ -229,12 +231,31 @@ enum Ranks {
     Processes(u32),
 }
 
+/// The steps of the flags; of a run that goes on without, those that it was to have.
+fn steps_to(
+    args: &TrainArgs,
+    target: impl FnOnce() -> anyhow::Result<u64>,
+) -> anyhow::Result<Option<u64>> {
+    match args.steps {
+        None if args.resume => Ok(Some(target()?).filter(|&steps| steps > 0)),
+        steps => Ok(steps),
+    }
+}
+
+/// The steps that the run in the folder was to have; 0 where there is none, which training says.
+fn target(args: &TrainArgs) -> anyhow::Result<u64> {
+    let folder = args.run.as_deref().filter(|folder| folder.is_dir());
+    let steps = folder.map(target_steps).transpose()?.flatten();
+    Ok(steps.unwrap_or(0))
+}
+
 fn load(
     args: &TrainArgs,
     file: Result<ConfigFile, BadInput>,
     report: &ReportArgs,
     ranks: Ranks,
     deadline: Timeout,
+    steps: Option<u64>,
 ) -> anyhow::Result<Inputs> {
     let file = file?;
     let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
@@ -243,17 +264,13 @@ fn load(
         Ranks::Processes(n_ranks) => (n_ranks, true),
     };
     let device = args.world.device(kind, is_process, report)?;
-    let config = config(args, &file)?;
+    let config = config(args, &file, steps)?;
     let folder = folder(args, &file)?;
     if let Some(svg) = &args.svg {
         let inputs = args.graphs.iter().chain(&args.valid).map(Path::new);
         output_file::check(svg, inputs.chain(args.config.as_deref()))?;
     }
-    let command = format!(
-        "shardgraph train --run {} --resume --steps {}",
-        folder.display(),
-        config.steps
-    );
+    let command = format!("shardgraph train --run {} --resume", folder.display());
     interrupt::advise_to_resume(folder, &command);
     report.warn_of_damage(Some(folder), args.resume);
     Ok(Inputs {
@@ -272,10 +289,11 @@ fn load(
 }
 
 /// The preset's settings, then the file's, then the flags'.
-fn config(args: &TrainArgs, file: &ConfigFile) -> anyhow::Result<TrainConfig> {
+fn config(args: &TrainArgs, file: &ConfigFile, steps: Option<u64>) -> anyhow::Result<TrainConfig> {
     let preset = args.preset.or(file.preset).unwrap_or(Preset::Default);
     file.over(&TrainConfig::preset(preset), |config| {
-        lay_flags(args, config)
+        lay_flags(args, config);
+        config.steps = steps.unwrap_or(config.steps);
     })
 }
 
@@ -298,7 +316,6 @@ fn lay_flags(args: &TrainArgs, config: &mut TrainConfig) {
     config.n_layers = args.layers.unwrap_or(config.n_layers);
     config.weighted |= args.weighted;
     config.environments = args.environments.unwrap_or(config.environments);
-    config.steps = args.steps.unwrap_or(config.steps);
     config.seed = args.seed.unwrap_or(config.seed);
 }
 

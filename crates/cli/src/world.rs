@@ -16,6 +16,27 @@ use crate::duration;
 use crate::exit::{self, BadInput};
 use crate::report::{self, ReportArgs};
 
+/// A number that rank 0 finds, on all ranks; the error of one rank is that of all.
+pub(crate) fn of_first(
+    comm: &mut Comm,
+    deadline: Timeout,
+    find: impl FnOnce() -> anyhow::Result<u64>,
+) -> anyhow::Result<u64> {
+    let found = match comm.rank() {
+        0 => find(),
+        _ => Ok(0),
+    };
+    let own = settle(comm, found, deadline)?;
+    let own = [own as u32, (own >> 32) as u32];
+    let mut all = vec![0u32; own.len() * comm.size() as usize];
+    let op = Op::AllGather {
+        send: (&own).into(),
+        recv: (&mut all).into(),
+    };
+    comm.run(op, deadline)?;
+    Ok(u64::from(all[0]) | u64::from(all[1]) << 32)
+}
+
 /// How ranks reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CommChoice {

@@ -51,10 +51,12 @@ pub use links::options::LinkOptions;
 pub use links::ranking::LinkScores;
 pub use links::run::{LinkOutcome, train_links};
 pub use links::saved::{Completion, LinkVectors, Question, SavedLinks};
+pub use links::state::target_link_epochs;
 pub use links::trainer::LinkReport;
 pub use shardgraph_metrics::RankScores;
 pub use train::{
     DeviceMemory, EpochReport, Evaluation, Execution, MAX_RANKS, NodeUnits, Outcome, Prediction,
     RankTime, RelationalClassifier, RunOptions, SetScores, ValidScores, class_names, evaluate,
-    hidden_units, predict, predict_probabilities, relation_names, run_config, train, train_as_rank,
+    hidden_units, predict, predict_probabilities, relation_names, run_config, target_epochs, train,
+    train_as_rank,
 };

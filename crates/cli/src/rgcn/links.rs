@@ -260,6 +260,8 @@ struct Training {
 
 /// What `rgcn train` gives to links besides the flags of their own.
 pub(crate) struct LinkTraining<'a> {
+    /// Those of the flags, or of the run that goes on.
+    pub(crate) epochs: Option<u32>,
     pub(crate) data: &'a DataArgs,
     pub(crate) settings: &'a SettingsArgs,
     pub(crate) options: LinkOptions,
@@ -271,7 +273,8 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
     // Flags that cannot be right are refused before anything is read.
     args.config(given.settings, 0)?;
     let files = given.data.load_links()?;
-    let config = args.config(given.settings, files.links.n_nodes())?;
+    let mut config = args.config(given.settings, files.links.n_nodes())?;
+    config.encoder.epochs = given.epochs.unwrap_or(config.encoder.epochs);
     let mut show = Progress::new(given.report, config.encoder.epochs.into(), "epochs");
     let mut progress = |report: &LinkReport| {
         let mrr = report

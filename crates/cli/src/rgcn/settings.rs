@@ -58,7 +58,8 @@ pub(crate) struct ModelArgs {
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Passes over the training data: over the labelled nodes or triples; with --resume, to go to
+    /// Passes over the training data: over the labelled nodes or triples; with --resume, to go to [default: of the preset; with --resume those
+    /// of the run]
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<u32>,
     /// Epochs without a better --valid after which training ends; the model is that of the best epoch; 0: training goes on

@@ -1,6 +1,6 @@
 //! `shardgraph rgcn train`: a model for each seed, and how well they do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use shardgraph_collectives::{Comm, Op, Timeout};
@@ -8,8 +8,8 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_rgcn::import::LabelledNodes;
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
-    Config, EpochReport, Error, Execution, Labels, LinkOptions, Outcome, RunOptions, train,
-    train_as_rank,
+    Config, EpochReport, Error, Execution, Labels, LinkOptions, Outcome, RunOptions, target_epochs,
+    target_link_epochs, train, train_as_rank,
 };
 
 use super::PartitionArgs;
@@ -25,14 +25,14 @@ use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
 use crate::text::{Layout, reading};
-use crate::world::{World, WorldArgs, settle};
+use crate::world::{World, WorldArgs, of_first, settle};
 use crate::{duration, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --repeats 10
   shardgraph rgcn train triples.csv --train known.csv --test asked.csv --run my-run --ranks 2
-  shardgraph rgcn train triples.csv --train known.csv --run my-run --resume --epochs 80
+  shardgraph rgcn train triples.csv --train known.csv --run my-run --resume
   shardgraph rgcn train FB15k-237.tar.gz --task links --ranks 2 --run links
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 
@@ -115,6 +115,27 @@ impl TrainArgs {
             None => Some(self.checkpoint_interval.unwrap_or(60.0)),
         }
     }
+
+    /// The epochs of the flags; of a run that goes on without, those that it was to have.
+    fn epochs_to(
+        &self,
+        target: impl FnOnce() -> anyhow::Result<u64>,
+    ) -> anyhow::Result<Option<u32>> {
+        match self.settings.epochs {
+            None if self.resume => {
+                let epochs = u32::try_from(target()?).unwrap_or(u32::MAX);
+                Ok(Some(epochs).filter(|&epochs| epochs > 0))
+            }
+            epochs => Ok(epochs),
+        }
+    }
+
+    /// What `read` finds in the run's folder; 0 where there is no run, which training says.
+    fn target(&self, read: fn(&Path) -> Result<Option<u32>, Error>) -> anyhow::Result<u64> {
+        let folder = self.run.as_deref().filter(|folder| folder.is_dir());
+        let epochs = folder.map(read).transpose()?.flatten();
+        Ok(epochs.map_or(0, u64::from))
+    }
 }
 
 /// Loads the data, trains and prints the answer.
@@ -126,7 +147,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
-            let inputs = load(args, n_ranks)?;
+            let epochs = args.epochs_to(|| args.target(target_epochs))?;
+            let inputs = load(args, n_ranks, epochs)?;
             let timer = Timer::start(&Device::host());
             let graph = &inputs.data.graph;
             let outcomes = train_all(&inputs, &args.report, &mut |given, progress| {
@@ -140,7 +162,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
 
 /// As one of several processes. All end with the same exit code; the first alone prints.
 fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::Result<()> {
-    let inputs = load(args, comm.size());
+    let of_run = || of_first(comm, deadline, || args.target(target_epochs));
+    let epochs = args.epochs_to(of_run)?;
+    let inputs = load(args, comm.size(), epochs);
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
@@ -189,11 +213,12 @@ pub(super) struct Inputs {
     pub(super) valid_share: Option<f64>,
 }
 
-fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
+fn load(args: &TrainArgs, n_ranks: u32, epochs: Option<u32>) -> anyhow::Result<Inputs> {
     check(args)?;
     let mut data = args.data.load()?;
     let has_validation = args.data.has_valid();
-    let config = args.settings.config(&data.graph, has_validation)?;
+    let mut config = args.settings.config(&data.graph, has_validation)?;
+    config.epochs = epochs.unwrap_or(config.epochs);
     let (seed, n_seeds) = (config.seed, args.repeats);
     if seed
         .checked_add(u64::from(n_seeds.saturating_sub(1)))
@@ -273,6 +298,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         return Err(BadInput(format!("{flag} is not for --task links")).into());
     }
     let given = LinkTraining {
+        epochs: args.epochs_to(|| args.target(target_link_epochs))?,
         data: &args.data,
         settings: &args.settings,
         options: LinkOptions {

@@ -20,7 +20,7 @@ pub(crate) mod ranking;
 pub(crate) mod run;
 pub(crate) mod sampling;
 pub(crate) mod saved;
-mod state;
+pub(crate) mod state;
 mod step;
 #[cfg(test)]
 mod tests;

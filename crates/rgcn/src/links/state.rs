@@ -301,6 +301,16 @@ pub(super) struct Begun {
     pub(super) state: Option<LinkState>,
 }
 
+/// The epochs that the run in a folder was to have, by its newest checkpoint; none without one.
+///
+/// # Errors
+/// A checkpoint that cannot be read.
+pub fn target_link_epochs(path: &Path) -> Result<Option<u32>, Error> {
+    let newest = Checkpoint::newest_files(path, &[RUN])?;
+    let run = newest.map(|newest| newest.json::<Run>(RUN, SCHEMA_VERSION));
+    Ok(run.transpose()?.map(|run| run.config.encoder.epochs))
+}
+
 /// Begins a run, or goes on with that of its folder.
 pub(super) fn begin(
     data: &LinkData,

@@ -251,6 +251,16 @@ pub(super) fn begin(inputs: Inputs<'_>) -> Result<Begun, Error> {
     })
 }
 
+/// The epochs that the run in a folder was to have, by its newest checkpoint; none without one.
+///
+/// # Errors
+/// A checkpoint that cannot be read.
+pub fn target_epochs(path: &Path) -> Result<Option<u32>, Error> {
+    let newest = Checkpoint::newest_files(path, &[RUN])?;
+    let run = newest.map(|newest| newest.json::<Run>(RUN, SCHEMA_VERSION));
+    Ok(run.transpose()?.map(|run| run.config.epochs))
+}
+
 /// The newest model of a folder.
 pub(super) fn newest_model(path: &Path) -> Result<Saved, Error> {
     let (_, saved) = read(&newest(path, FILES, "a run's folder")?)?;

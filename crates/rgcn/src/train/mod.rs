@@ -29,6 +29,7 @@ pub use classes::MAX_RANKS;
 pub use classifier::RelationalClassifier;
 pub use evaluation::{Evaluation, SetScores};
 pub use execution::Execution;
+pub use folder::target_epochs;
 pub use memory::DeviceMemory;
 pub use processes::train_as_rank;
 

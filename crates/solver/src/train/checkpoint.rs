@@ -1,5 +1,7 @@
 //! What of a training run is in its checkpoints: which tensors and which counters.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
 use shardgraph_job::{Checkpoint, Tensors};
@@ -127,6 +129,16 @@ fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
         tensors.add_u8(name, bytes)?;
     }
     Ok(tensors.to_bytes()?)
+}
+
+/// The step that the run in a folder was to go to, by its newest checkpoint; none without one.
+///
+/// # Errors
+/// A checkpoint that cannot be read.
+pub fn target_steps(folder: &Path) -> Result<Option<u64>, Error> {
+    let newest = Checkpoint::newest_files(folder, &[RUN])?;
+    let run = newest.map(|newest| newest.json::<Run>(RUN, SCHEMA_VERSION));
+    Ok(run.transpose()?.map(|run| run.config.steps))
 }
 
 /// Rebuilds the run; `steps` is the number of steps to go to now.

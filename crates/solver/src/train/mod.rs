@@ -24,6 +24,7 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::target_steps;
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
 pub use initial::InitialRule;
 pub use picks::PickRule;
