@@ -243,6 +243,18 @@ fn bad_usage_is_told_what_is_right() {
         ("convert karate", "<OUT>"),
         ("train", "--run DIR"),
         ("train --run x --run y", "cannot be used multiple times"),
+        (
+            "solve karate --method greedy --threads 2",
+            "--threads is for the search",
+        ),
+        (
+            "solve karate --method exact --ranks 2",
+            "--ranks is for the policy",
+        ),
+        (
+            "solve karate --method search --model mvc-default",
+            "--model is for the policy",
+        ),
         ("train --run y --resume", "no complete checkpoint"),
         ("train --run y --steps -5", "a whole number of 0 or more"),
         ("train --run y --steps x", "expected a whole number"),

@@ -50,7 +50,7 @@ impl Scenario {
         let world = World::new(3);
         let start = |rank| {
             let mut command = match has_checkpoint(out, 0) {
-                true => world.rank(rank, &format!("{} --timeout 30", resume_words()), &[out]),
+                true => world.rank(rank, &format!("{RESUME} --timeout 30"), &[out]),
                 false => {
                     let words = format!("{BEGIN} --timeout 30");
                     world.rank(rank, &words, &[&self.config, out])
@@ -83,9 +83,8 @@ fn start(words: &str, paths: &[&Path]) -> Child {
     command.spawn().unwrap()
 }
 
-fn resume_words() -> String {
-    format!("train --run {{}} --resume --steps {N_STEPS}")
-}
+/// To the step that the killed run was to go to.
+const RESUME: &str = "train --run {} --resume";
 
 /// Kills as `kill -9` does; true if the process was still running.
 pub(crate) fn kill(mut child: Child) -> bool {
@@ -135,7 +134,7 @@ fn after_a_checkpoint_the_run_resumes() {
     assert!(!killed.join("policy.safetensors").exists());
     // A second start must not run over what is there.
     run(BEGIN, &[&scenario.config, &killed]).error(2);
-    let answer = run(&format!("{} --format json", resume_words()), &[&killed]).json();
+    let answer = run(&format!("{RESUME} --format json"), &[&killed]).json();
     let n_lost_and_left = answer["steps"].as_u64().unwrap();
     assert!(n_lost_and_left <= u64::from(N_STEPS) - 100, "{answer}");
     assert_same(&killed, &whole);
@@ -149,7 +148,7 @@ fn before_a_checkpoint_the_run_starts_again() {
     for n_lines in [0, 1, 60] {
         let name = format!("killed-{n_lines}");
         let killed = scenario.killed(&name, |out| n_steps(out) >= n_lines);
-        let message = run(&resume_words(), &[&killed]).error(2);
+        let message = run(RESUME, &[&killed]).error(2);
         assert!(message.contains("no complete checkpoint"), "{message}");
         scenario.train(&killed);
         assert_same(&killed, &whole);
@@ -165,7 +164,7 @@ fn killed_again_and_again_it_still_ends_the_same() {
     // Waits between 1 and 97 ms in an order without pattern: kills fall into steps, checkpoints and their removal.
     for i in 0u64..12 {
         let child = match has_checkpoint(&killed, 0) {
-            true => start(&resume_words(), &[&killed]),
+            true => start(RESUME, &[&killed]),
             false => scenario.start(&killed),
         };
         thread::sleep(Duration::from_millis(1 + i * 61 % 97));
@@ -173,7 +172,7 @@ fn killed_again_and_again_it_still_ends_the_same() {
     }
     assert!(n_kills >= 2, "only {n_kills} kills hit");
     let last = match has_checkpoint(&killed, 0) {
-        true => run(&resume_words(), &[&killed]),
+        true => run(RESUME, &[&killed]),
         false => run(BEGIN, &[&scenario.config, &killed]),
     };
     last.ok();

@@ -137,6 +137,10 @@ fn links_are_learnt_ranked_and_asked_for_again() {
     for key in ["params_hash", "test", "valid", "final_loss"] {
         assert_eq!(expected[key], resumed[key], "{key}");
     }
+    let to_its_end =
+        "rgcn train {} --task links --valid {} --test {} --run {} --resume --format json";
+    let at_its_end = run(to_its_end, &[train, valid, test, &parts]).json();
+    assert_eq!(at_its_end["params_hash"], expected["params_hash"]);
     let metrics = |folder: &Path| fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(&whole), metrics(&parts));
     assert_eq!(metrics(&whole).lines().count(), 4);

@@ -197,6 +197,9 @@ fn a_run_goes_on_and_its_model_is_read_again() {
         assert_eq!(expected[key], resumed[key], "{key}");
     }
     assert_eq!(resumed["settings"]["bases"], 40);
+    let to_its_end = "rgcn train ba-rel:1500:2.5:6 --format json --run {} --resume";
+    let at_its_end = run(to_its_end, &[&parts]).json();
+    assert_eq!(at_its_end["params_hash"], expected["params_hash"]);
     let metrics = |folder: &Path| fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(&whole), metrics(&parts));
     let evaluation = run(

@@ -186,7 +186,7 @@ fn a_finished_run_can_be_prolonged() {
     )
     .json();
     assert_eq!(answer["steps"], 15);
-    let again = run("train --run {} --resume --steps 90", &[&parts]).ok();
+    let again = run("train --run {} --resume", &[&parts]).ok();
     assert!(again.stdout.starts_with("trained to step 90\n"));
     assert_eq!(again.line("steps"), "0");
     assert!(policy(&parts) == policy(&whole));
