@@ -88,6 +88,20 @@ pub(crate) fn each_line_within(
     }
 }
 
+/// Waits for a child for so many seconds; none where it had to be killed then.
+pub(crate) fn wait_within(child: &mut Child, seconds: f64) -> Result<Option<ExitStatus>> {
+    let watch = Stopwatch::start();
+    while watch.seconds() <= seconds {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
 /// What a measured run gave.
 pub(crate) struct Measured {
     pub(crate) exit_code: Option<i32>,
@@ -248,6 +262,18 @@ mod tests {
         assert_eq!(lines, ["a"]);
         let ended = each_line_within(&mut shell("echo b; exit 3"), 600.0, |_| ()).unwrap();
         assert!(matches!(ended, Ended::InTime(status) if status.code() == Some(3)));
+    }
+
+    #[test]
+    fn a_child_is_waited_for_as_long_as_it_may_run() {
+        let within = |script: &str, seconds| {
+            let mut child = shell(script).spawn().unwrap();
+            wait_within(&mut child, seconds)
+                .unwrap()
+                .map(|status| status.code())
+        };
+        assert_eq!(within("exit 3", 60.0), Some(Some(3)));
+        assert_eq!(within("exec sleep 600", 0.1), None);
     }
 
     #[test]

@@ -8,13 +8,13 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::report::{Failure, Report};
 use crate::{paths, process, python};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// Pinned; maturin is one of them, which builds the wheel.
     packages: Vec<String>,
     /// A file of `crates/python/benches`.
@@ -24,8 +24,11 @@ struct Request {
 }
 
 /// Builds and installs the wheel, and makes a row of every line of the script.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let python = match python::interpreter(context.options, "package", &request.packages)? {
         Ok(python) => python,
         Err(why) => {

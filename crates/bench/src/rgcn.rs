@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::launch::{self, Ran};
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::options::{Backend, Options};
 use crate::paths;
 use crate::process;
@@ -58,7 +58,7 @@ struct Setting {
 /// Epochs of each graph with each setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Epochs {
+pub(crate) struct Epochs {
     graphs: Vec<Graph>,
     settings: Vec<Setting>,
     /// Words of every training.
@@ -73,7 +73,7 @@ struct Epochs {
 /// Plans for numbers of devices by methods of cutting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Partitions {
+pub(crate) struct Partitions {
     graphs: Vec<Graph>,
     devices: Vec<u32>,
     methods: Vec<String>,
@@ -82,10 +82,9 @@ struct Partitions {
 /// Seconds and bytes of an epoch.
 pub(crate) fn epochs(
     context: &Context<'_>,
-    request: Value,
+    request: &Epochs,
     out: &mut Report,
 ) -> Result<(), Failure> {
-    let request: Epochs = parsed(request)?;
     for graph in &request.graphs {
         let Some(graph) = graph.at_hand(context.options, out) else {
             continue;
@@ -110,10 +109,9 @@ pub(crate) fn epochs(
 /// What methods of cutting cost.
 pub(crate) fn partitions(
     context: &Context<'_>,
-    request: Value,
+    request: &Partitions,
     out: &mut Report,
 ) -> Result<(), Failure> {
-    let request: Partitions = parsed(request)?;
     for graph in &request.graphs {
         let Some(graph) = graph.at_hand(context.options, out) else {
             continue;

@@ -6,8 +6,8 @@ mod classes;
 mod defaults;
 mod graphs;
 mod peers;
-mod quality;
-mod times;
+pub(crate) mod quality;
+pub(crate) mod times;
 
 use serde_json::{Value, json};
 
@@ -34,11 +34,6 @@ pub(crate) fn time(context: &Context<'_>, request: Value, out: &mut Report) -> R
     let (own, peers) = split(request);
     times::run(&parsed(own)?, out)?;
     peers.run(context.options, out)
-}
-
-/// Bytes that training moves, and what a card would need for them at least.
-pub(crate) fn bytes(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    times::bytes(&parsed(request)?, out)
 }
 
 /// Figure 5: link prediction by variant of training, ours and peers'.
@@ -95,20 +90,6 @@ pub(crate) fn node_classes(
             classes::of_peer(request, &known, out)
         }),
     }
-}
-
-/// AUC by the number of samples that see the same rows.
-pub(crate) fn in_flight(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    quality::in_flight(&parsed(request)?, out)
-}
-
-/// Seconds until a stated AUC.
-pub(crate) fn time_to_auc(
-    _: &Context<'_>,
-    request: Value,
-    out: &mut Report,
-) -> Result<(), Failure> {
-    quality::time_to_auc(&parsed(request)?, out)
 }
 
 /// Requests of the peers that stand beside ours.

@@ -8,6 +8,7 @@ use shardgraph_line::Config;
 use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
 
 use super::graphs::{Variant, load, shown, variant};
+use crate::measure::Context;
 use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
@@ -22,7 +23,7 @@ pub(super) struct Request {
 /// Samples whose gradients are taken before any row changes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     graphs: Vec<String>,
     variants: Vec<String>,
     edges_in_flight: Vec<u32>,
@@ -32,7 +33,7 @@ pub(super) struct InFlight {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Goal {
+pub(crate) struct Goal {
     graph: String,
     variants: Vec<String>,
     /// Ascending; a variant stops at the first number with which every run reaches both.
@@ -67,7 +68,11 @@ pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
 }
 
 /// One row for each graph, variant and number of samples in flight; 0 stands for none but the one that is worked on.
-pub(super) fn in_flight(request: &InFlight, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn in_flight(
+    _: &Context<'_>,
+    request: &InFlight,
+    out: &mut Report,
+) -> Result<(), Failure> {
     for name in &request.graphs {
         let Some(graph) = load(name, out)? else {
             continue;
@@ -138,7 +143,7 @@ fn seconds(scores: &[RunScore]) -> Value {
 }
 
 /// A row for each number of epochs that was tried.
-pub(super) fn time_to_auc(goal: &Goal, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn time_to_auc(_: &Context<'_>, goal: &Goal, out: &mut Report) -> Result<(), Failure> {
     let Some(graph) = load(&goal.graph, out)? else {
         return Ok(());
     };

@@ -7,6 +7,7 @@ use shardgraph_graph::Graph;
 use shardgraph_line::{Config, NodeLabels, Store, train};
 
 use super::graphs::{Variant, load, shown, variant};
+use crate::measure::Context;
 use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
@@ -94,7 +95,7 @@ fn row(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     edges: u64,
     epochs: u64,
     /// What the paper says that it takes.
@@ -104,7 +105,7 @@ pub(super) struct Claim {
 }
 
 /// What a claim would move, and what the card could: arithmetic, not measured.
-pub(super) fn bytes(claim: &Claim, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn bytes(_: &Context<'_>, claim: &Claim, out: &mut Report) -> Result<(), Failure> {
     for name in ["faithful", "fp16", "share 16", "share 16 fp16"] {
         let config = variant(name)?.config;
         let samples = (claim.edges * claim.epochs) as f64;

@@ -4,17 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::report::{Failure, Report};
 
 /// A policy with the commands that make it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// One after the other, into one scratch folder.
     commands: Vec<Vec<String>>,
     /// What they leave there.
@@ -24,12 +24,15 @@ struct Request {
 }
 
 /// Trains, and compares the file.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let options = context.options;
     let scratch = paths::fresh_scratch(&format!("{}/policy", context.figure.path()))?;
     if options.test {
-        check(&request)?;
+        check(request)?;
         out.skip("a small run trains no policy: its settings and the shipped file are there");
         return Ok(());
     }

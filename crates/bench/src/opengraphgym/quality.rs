@@ -3,19 +3,19 @@
 use std::fs;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::cover::{check_cover, max_degree_greedy, read_matrix_market};
 use super::optima::{Optimum, optimum_of};
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::report::{Failure, Report, ensure};
 
 /// Graphs of one generator, solved by one policy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     spec: String,
     policy: String,
     /// Generator seeds.
@@ -40,8 +40,11 @@ struct Sizes {
 }
 
 /// One row: mean ratios to the optimum, and every cover's size.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let csv = fs::read_to_string(paths::root().join(&request.optima))?;
     let mut all = Vec::new();
     for &seed in &request.seeds {

@@ -2,18 +2,18 @@
 //! saw, beside the best of the greedy algorithms.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::field::is_better;
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::report::{Failure, Report};
 
 /// Policies for one problem and one kind of graph.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     problem: String,
     /// Generator of the graphs to train on; none: the default of `train`.
     #[serde(default)]
@@ -30,8 +30,11 @@ struct Request {
 }
 
 /// A row a seed of training, and one of all.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let (mut n_no_worse, mut slowest) = (0usize, 0f64);
     for &seed in &request.seeds {
         let folder = paths::fresh_scratch(&format!("{}/run", context.figure.path()))?;

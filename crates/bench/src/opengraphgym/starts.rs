@@ -3,11 +3,11 @@
 use std::fs;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::optima::optimum_of;
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::process::Stopwatch;
 use crate::report::{Failure, Report, ensure};
@@ -15,7 +15,7 @@ use crate::report::{Failure, Report, ensure};
 /// Graphs of one generator, covered by one policy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     policy: String,
     spec: String,
     /// Generator seeds.
@@ -30,8 +30,11 @@ struct Request {
 }
 
 /// A row a number of starts: sums over the graphs.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let optimum = request.optimum()?;
     let greedy = request.sum(context, &["--method", "greedy"])?;
     for starts in &request.starts {

@@ -17,7 +17,7 @@ const FIXTURES: &str = "crates/costgraph-io/tests/corpus/cp_sat.jsonl";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// What pip installs.
     package: String,
     /// For each problem.
@@ -29,9 +29,12 @@ struct Request {
 }
 
 /// Solves problems, replays the schedules, and compares BRKGA with what was proved.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let options = context.options;
-    let request: Request = parsed(request)?;
     let packages = [request.package.clone()];
     let python = match python::interpreter(options, "ortools", &packages)? {
         Ok(python) => python,

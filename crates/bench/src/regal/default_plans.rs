@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, NAMED_LINKS, Objective};
 use shardgraph_costgraph_io::{Format, ReadOptions, read_bytes};
 use shardgraph_regal::{Method, PlaceOptions, place};
+use tar::Archive;
 
 use super::TEST_GRAPHS;
 use super::sets::Source;
@@ -20,7 +21,7 @@ use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StgRequest {
+pub(crate) struct StgRequest {
     /// A folder of `Case50_M_OPT.csv` and `stg50.tar.gz` in the data folder.
     folder: String,
     devices: Vec<usize>,
@@ -31,8 +32,11 @@ struct StgRequest {
 }
 
 /// How many plans of a method are optimal, by the number of devices.
-pub(crate) fn stg(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: StgRequest = parsed(request)?;
+pub(crate) fn stg(
+    context: &Context<'_>,
+    request: &StgRequest,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let folder = paths::data().join(&request.folder);
     if !folder.exists() {
         out.skip(&format!("no data {}", request.folder));
@@ -79,25 +83,17 @@ pub(crate) fn stg(context: &Context<'_>, request: Value, out: &mut Report) -> Re
 
 /// A file of a tar archive as a graph.
 fn task_graph(archive: &[u8], name: &str) -> Result<Graph, Failure> {
-    const BLOCK: usize = 512;
-    let mut rest = archive;
-    while rest.len() > BLOCK && rest[0] != 0 {
-        let text = |range: std::ops::Range<usize>| {
-            let field = rest[range].split(|&byte| byte == 0 || byte == b' ').next();
-            String::from_utf8_lossy(field.unwrap_or_default()).into_owned()
-        };
-        let size = usize::from_str_radix(&text(124..136), 8).context("the size of a tar entry")?;
-        let (found, content) = (text(0..100), &rest[BLOCK..]);
-        if found == name {
+    for entry in Archive::new(archive).entries()? {
+        let mut entry = entry?;
+        if entry.path()?.as_os_str() == name {
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content)?;
             let options = ReadOptions {
                 format: Some(Format::Stg),
                 ..ReadOptions::default()
             };
-            return Ok(read_bytes(name, &content[..size], &options)?
-                .single()?
-                .graph);
+            return Ok(read_bytes(name, &content, &options)?.single()?.graph);
         }
-        rest = &content[(size.next_multiple_of(BLOCK)).min(content.len())..];
     }
     Err(format!("{name} is not in the archive").into())
 }
@@ -219,17 +215,15 @@ mod tests {
 
     #[test]
     fn a_file_of_an_archive_is_found() {
-        let mut archive = Vec::new();
+        let mut builder = tar::Builder::new(Vec::new());
         for (name, text) in [("a.stg", "x"), ("b.stg", "1\n0 0 0\n1 5 1 0\n2 0 1 1\n")] {
-            let mut block = vec![0u8; 512];
-            block[..name.len()].copy_from_slice(name.as_bytes());
-            let size = format!("{:011o}", text.len());
-            block[124..135].copy_from_slice(size.as_bytes());
-            block.extend(text.bytes());
-            block.resize(1024, 0);
-            archive.extend(block);
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            builder
+                .append_data(&mut header, name, text.as_bytes())
+                .unwrap();
         }
-        archive.extend([0; 1024]);
+        let archive = builder.into_inner().unwrap();
         assert_eq!(task_graph(&archive, "b.stg").unwrap().n_ops(), 3);
         assert!(task_graph(&archive, "c.stg").is_err());
     }

@@ -8,11 +8,12 @@ use shardgraph_regal::{
     PlaceOptions, Policy, PolicyConfig, Preset, TrainConfig, Trainer, features, search,
 };
 
+use crate::measure::Context;
 use crate::report::{Failure, Report, clock};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Nodes of each graph without source and sink; by default the mean of the paper's synthetic ones.
     n_nodes: u32,
     /// Of a search that a policy serves, features included.
@@ -34,7 +35,7 @@ impl Default for Request {
     }
 }
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     let recipe = Synthetic {
         min_nodes: request.n_nodes,
         max_nodes: request.n_nodes,

@@ -11,14 +11,14 @@ mod direct;
 mod engines;
 mod experiment;
 mod graph_statistics;
-mod learning;
+pub(crate) mod learning;
 mod overlaps;
 mod points;
 mod problems;
 mod sets;
 mod statistics;
 mod tables;
-mod timings;
+pub(crate) mod timings;
 mod tuning;
 
 use serde_json::{Value, json};
@@ -104,11 +104,6 @@ pub(crate) fn experiment(
     points::run(context, &parsed(request)?, out)
 }
 
-/// Seconds of a step of training and of a policy.
-pub(crate) fn learning(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    learning::run(&parsed(request)?, out)
-}
-
 /// Topologies of the reported sets that a policy was trained on.
 pub(crate) fn overlaps(
     context: &Context<'_>,
@@ -124,11 +119,6 @@ pub(crate) fn overlaps(
         }
     }
     overlaps::run(&parsed(request)?, out)
-}
-
-/// Table 3: seconds by the size of a graph.
-pub(crate) fn sizes(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    timings::run(&parsed(request)?, out)
 }
 
 /// The grid search of "Tuned BRKGA".

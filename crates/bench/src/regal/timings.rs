@@ -6,11 +6,12 @@ use shardgraph_costgraph::generate::{RandomGraph, Synthetic, synthetic};
 use shardgraph_costgraph::{DecoderKind, DeviceSet, ModelOptions, Objective, Problem};
 use shardgraph_regal::{GeneticOptions, PlaceOptions, search};
 
+use crate::measure::Context;
 use crate::report::{Failure, Report, clock};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Sizes, without source and sink.
     n_ops: Vec<u32>,
     evaluations: u64,
@@ -28,7 +29,7 @@ const SERIES: [(&str, DecoderKind, usize, f64); 4] = [
     ("list", DecoderKind::List, 1, 1.0),
 ];
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     for &n_ops in &request.n_ops {
         let recipe = Synthetic {
             models: vec![RandomGraph::WattsStrogatz { k: 4, p: 0.3 }],

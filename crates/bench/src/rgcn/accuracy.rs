@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::report::{Failure, Report};
 
 /// Graphs, each with every setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Accuracy {
+pub(crate) struct Accuracy {
     graphs: Vec<Labelled>,
     settings: Vec<Setting>,
 }
@@ -39,10 +39,9 @@ struct Setting {
 /// Accuracy of the test nodes over the seeds of a setting.
 pub(crate) fn accuracy(
     context: &Context<'_>,
-    request: Value,
+    request: &Accuracy,
     out: &mut Report,
 ) -> Result<(), Failure> {
-    let request: Accuracy = parsed(request)?;
     for graph in &request.graphs {
         let files = graph.labels.iter().filter(|word| word.contains('/'));
         let is_absent = |file: &&String| !Path::new(file).exists();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::options::Options;
 use crate::paths;
 use crate::process::{self, Ended, each_line_within};
@@ -24,7 +24,7 @@ const NO_PEER: &str =
 /// Sets of triples, each with every setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Links {
+pub(crate) struct Links {
     graphs: Vec<Triples>,
     settings: Vec<Setting>,
     /// An epoch of PyKEEN's, for `--peer-python`.
@@ -64,10 +64,9 @@ struct Setting {
 /// MRR and hits of the test triples, filtered and raw.
 pub(crate) fn links(
     context: &Context<'_>,
-    request: Value,
+    request: &Links,
     out: &mut Report,
 ) -> Result<(), Failure> {
-    let request: Links = parsed(request)?;
     for triples in &request.graphs {
         if !Path::new(&triples.file).exists() {
             out.skip(&format!("{}: data absent", triples.name));

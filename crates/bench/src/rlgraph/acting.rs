@@ -12,11 +12,12 @@ use shardgraph_device::{Buffer, Device, MatMul, Timer};
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_random::KeyedRng;
 
+use crate::measure::Context;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Observations in a call.
     environments: Vec<usize>,
     /// Observations in a repetition.
@@ -28,7 +29,7 @@ const N_INPUTS: usize = 4;
 const N_ACTIONS: usize = 2;
 const VALUES: &str = "values";
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     for &n in &request.environments {
         let mut carts = CartPoles::new(n, Autoreset::SameStep)?;
         carts.reset(1);

@@ -16,11 +16,12 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_replay::{NStepAssembler, Prioritization, PrioritizedMemory};
 
+use crate::measure::Context;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// How often each is built.
     runs: usize,
 }
@@ -42,7 +43,7 @@ struct Assembled {
     _kept: Box<dyn Any>,
 }
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     let config = AgentConfig::named("cartpole-dueling-double-dqn").ok_or("no such settings")?;
     let Algorithm::Dqn(dqn) = config.algorithm else {
         return Err("the settings are of another algorithm".into());

@@ -12,12 +12,13 @@ use serde_json::json;
 use shardgraph_agents::{AgentConfig, Choice, Evaluation, RunOptions, Start, train};
 use shardgraph_device::Timer;
 
+use crate::measure::Context;
 use crate::paths;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Settings by name.
     agents: Vec<String>,
     seeds: u64,
@@ -45,7 +46,7 @@ struct Played {
     seconds: f64,
 }
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     let runs: Vec<SeededAgent<'_>> = request
         .agents
         .iter()

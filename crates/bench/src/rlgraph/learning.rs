@@ -8,12 +8,12 @@ use shardgraph_agents::{
 use shardgraph_device::Timer;
 
 use super::peers;
-use crate::options::Options;
+use crate::measure::Context;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Settings by name.
     agent: String,
     /// How many seeds.
@@ -61,7 +61,12 @@ fn first() -> u64 {
 /// One seed: the mean return over the last 100 episodes, at each point.
 type Curve = Vec<f64>;
 
-pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    let options = context.options;
     let (mut curves, mut n_good) = (Vec::new(), 0);
     for seed in request.first_seed..request.first_seed + request.seeds {
         let last = match request.evaluation_episodes {

@@ -10,11 +10,12 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::{LeafRef, Rows};
 
+use crate::measure::Context;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Transitions in a batch.
     batches: Vec<usize>,
     /// Numbers of replicas; each is a thread.
@@ -23,7 +24,7 @@ pub(super) struct Request {
     runs: usize,
 }
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     for &batch_size in &request.batches {
         let mut hashes = Vec::new();
         for &n_ranks in &request.ranks {

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use shardgraph_agents::{AgentConfig, Algorithm, ApexConfig};
 
 use super::topologies::{Measured, on_threads};
+use crate::measure::Context;
 use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Numbers of actors to predict for.
     actors: Vec<u32>,
     /// Of the measurement with an idle learner; the one with a busy learner takes a tenth.
@@ -24,7 +25,7 @@ pub(super) struct Request {
 const FEW_DRAWS: f64 = 0.01;
 const MANY_DRAWS: f64 = 64.0;
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     let idle = measure(request, request.steps, FEW_DRAWS)?;
     let busy = measure(request, request.steps / 10, MANY_DRAWS)?;
     for (what, runs) in [("idle", &idle), ("busy", &busy)] {

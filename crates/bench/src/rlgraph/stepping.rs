@@ -11,12 +11,12 @@ use shardgraph_environments::{Actions, Autoreset, Threads, VectorEnvironment, na
 use shardgraph_random::KeyedRng;
 
 use super::peers;
-use crate::options::Options;
+use crate::measure::Context;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Names of environments.
     names: Vec<String>,
     /// How many take their steps together.
@@ -32,7 +32,12 @@ pub(super) struct Request {
 
 const SEED: u64 = 1;
 
-pub(super) fn run(request: &Request, options: &Options, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    let options = context.options;
     for name in &request.names {
         for &n in &request.environments {
             measure(request, name, n, out)?;

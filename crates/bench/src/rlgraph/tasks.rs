@@ -6,11 +6,12 @@ use shardgraph_agents::{Algorithm, EnvironmentConfig};
 
 use super::scaling::one_actor;
 use super::topologies::{Measured, on_threads};
+use crate::measure::Context;
 use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     environments: Vec<usize>,
     /// Transitions in a block.
     samples: Vec<usize>,
@@ -21,7 +22,7 @@ pub(super) struct Request {
 /// The learner is idle: only the actor is measured, with its folding, first priorities and messages.
 const DRAWS: f64 = 0.01;
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     for &n_environments in &request.environments {
         for &samples in &request.samples {
             let one = |seed| -> Result<Measured, Failure> {

@@ -8,11 +8,12 @@ use shardgraph_agents::{
 use shardgraph_device::Timer;
 
 use super::processes;
+use crate::measure::Context;
 use crate::report::{Failure, Report, ensure};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Settings by name.
     agent: String,
     /// Numbers of actors.
@@ -31,7 +32,7 @@ enum Launch {
     Processes,
 }
 
-pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn run(_: &Context<'_>, request: &Request, out: &mut Report) -> Result<(), Failure> {
     for &launch in &request.launches {
         for &n_actors in &request.actors {
             report(request, launch, n_actors, out)?;

@@ -11,10 +11,11 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shardgraph_random::KeyedRng;
 
-use super::ranks::{Dice, Ended, Ranks};
+use super::ranks::{Ended, Ranks};
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::process::Stopwatch;
 use crate::report::{Failure, Report};
@@ -24,7 +25,7 @@ const LOST_RANK: i32 = 4;
 /// A job and what happens to one of its ranks.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// Numbers of ranks.
     ranks: Vec<usize>,
     runs: u32,
@@ -77,18 +78,21 @@ struct World {
 }
 
 /// A row for each number of ranks.
-pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let n_runs = context.options.runs.unwrap_or(request.runs);
-    let mut dice = Dice::new(request.seed);
-    let Request { fault, job, .. } = &request;
+    let mut dice = KeyedRng::new(request.seed, "faults", 0);
+    let Request { fault, job, .. } = request;
     for &n_ranks in &request.ranks {
         let mut lasted = Lasted::default();
         for run_idx in 0..n_runs as usize {
             let world = World {
                 n_ranks,
                 victim: run_idx % n_ranks,
-                delay_seconds: dice.fraction() * request.delay_seconds,
+                delay_seconds: dice.uniform_f64() * request.delay_seconds,
             };
             let survivors = one_run(&context.program, job, fault, world)?;
             out.progress(&format!(

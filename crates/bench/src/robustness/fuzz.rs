@@ -12,14 +12,14 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::process::{self, Stopwatch};
 use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// Time of each target.
     seconds: u64,
     seed: u64,
@@ -49,8 +49,11 @@ struct Statistics {
 }
 
 /// A row for each target.
-pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let targets = targets()?;
     if context.options.test {
         out.skip("a test fuzzes nothing");
@@ -66,7 +69,7 @@ pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Re
     process::check(seeds.args(["--example", "seeds"]))?;
     for target in targets {
         process::check(fuzz("build").arg(&target))?;
-        let row = one_target(&target, &request)?;
+        let row = one_target(&target, request)?;
         out.row(row);
     }
     Ok(())

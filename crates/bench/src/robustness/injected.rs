@@ -8,16 +8,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
-use crate::process::{self, Stopwatch};
+use crate::process;
 use crate::report::{self, Failure, Report};
 
 /// A fault: the function that fails, and its `errno` on Linux.
@@ -35,7 +34,7 @@ const FAULTS: [(&str, i32); 9] = [
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     job: String,
     command: Vec<String>,
     /// Command after a fault; absent: the same.
@@ -78,8 +77,11 @@ struct Fault {
 }
 
 /// A row for each function and error.
-pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let folder = paths::fresh_scratch("injected")?;
     let library = match library(&folder)? {
         Some(library) => library,
@@ -98,7 +100,7 @@ pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Re
     let mut injection = Injection {
         command: launch::substitute(&request.command, &values)?,
         resume: launch::substitute(resume, &values)?,
-        request: &request,
+        request: request,
         program: &context.program,
         library: &library,
         scratch,
@@ -247,18 +249,10 @@ impl Injection<'_> {
                 .env("INJECT_COUNT", &count);
         }
         let mut child = command.spawn()?;
-        let watch = Stopwatch::start();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if watch.seconds() > self.request.limit_seconds {
-                child.kill()?;
-                child.wait()?;
-                let stderr = String::from_utf8_lossy(&fs::read(&stderr)?).into_owned();
-                anyhow::bail!("a hang of {} s: {stderr}", self.request.limit_seconds);
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        let limit = self.request.limit_seconds;
+        let Some(status) = process::wait_within(&mut child, limit)? else {
+            let stderr = String::from_utf8_lossy(&fs::read(&stderr)?).into_owned();
+            anyhow::bail!("a hang of {limit} s: {stderr}");
         };
         let n_calls = fs::read_to_string(&count).unwrap_or_default();
         Ok(Ended {

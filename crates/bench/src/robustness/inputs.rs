@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
@@ -20,15 +19,15 @@ use shardgraph_random::KeyedRng;
 
 use super::mutation::CLASSES;
 use crate::launch::{self, Values};
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
-use crate::process::{self, Stopwatch};
+use crate::process;
 use crate::report::{self, Failure, Report};
 
 /// A kind of file, and the commands that read it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     name: String,
     /// Cases of each class of mutation.
     cases: u64,
@@ -84,15 +83,18 @@ enum Verdict {
 }
 
 /// A row for each class of mutation.
-pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let n_cases = context.options.runs.map_or(request.cases, u64::from);
     let scratch = paths::fresh_scratch(&format!("inputs-{}", request.input))?;
     let campaign = Campaign {
-        whole: whole_file(context, &request, &scratch)?,
+        whole: whole_file(context, request, &scratch)?,
         program: &context.program,
         scratch: &scratch,
-        request: &request,
+        request: request,
     };
     campaign.check_whole_file_is_read()?;
     for (class_idx, (class, _)) in CLASSES.iter().enumerate() {
@@ -255,18 +257,7 @@ impl Campaign<'_> {
             .stdout(Stdio::null())
             .stderr(fs::File::create(&stderr_path)?);
         let mut child = command.spawn().context("cannot start sh")?;
-        let watch = Stopwatch::start();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break Some(status);
-            }
-            if watch.seconds() > self.request.limit_seconds {
-                child.kill()?;
-                child.wait()?;
-                break None;
-            }
-            std::thread::sleep(Duration::from_micros(300));
-        };
+        let status = process::wait_within(&mut child, self.request.limit_seconds)?;
         Ok(Ended {
             in_time: status.is_some(),
             exit_code: status.and_then(|status| status.code()),

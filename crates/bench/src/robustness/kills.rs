@@ -11,11 +11,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shardgraph_random::KeyedRng;
 
-use super::ranks::{Dice, Ended, LIMIT_S, Ranks};
+use super::ranks::{Ended, LIMIT_S, Ranks};
 use super::run_folder;
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::process::Stopwatch;
 use crate::report::{Failure, Report};
@@ -23,7 +24,7 @@ use crate::report::{Failure, Report};
 /// A job of a few seconds, with a checkpoint every few steps.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// Name of the job.
     job: String,
     begin: Vec<String>,
@@ -85,10 +86,13 @@ struct Outcome {
 }
 
 /// A row for each world and whom the kills hit.
-pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let n_kills = context.options.runs.unwrap_or(request.runs);
-    let scenario = Scenario::new(context, &request)?;
+    let scenario = Scenario::new(context, request)?;
     let outcomes = scenario.outcomes(n_kills, request.seed)?;
     let mut groups: Vec<String> = outcomes.iter().map(Outcome::group).collect();
     groups.sort();
@@ -210,7 +214,7 @@ impl Scenario {
             println!("kills: {world:?} takes {seconds:.2} s");
             lengths.push(seconds);
         }
-        let (mut dice, mut outcomes) = (Dice::new(seed), Vec::<Outcome>::new());
+        let (mut dice, mut outcomes) = (KeyedRng::new(seed, "kills", 0), Vec::<Outcome>::new());
         let n_wanted = n_kills as usize;
         while outcomes.iter().filter(|o| o.has_hit).count() < n_wanted {
             let run_idx = outcomes.len();
@@ -218,7 +222,7 @@ impl Scenario {
                 run_idx < 3 * n_wanted + 20,
                 "most runs are over before they can be killed"
             );
-            let delay = dice.fraction() * lengths[run_idx % self.worlds.len()];
+            let delay = dice.uniform_f64() * lengths[run_idx % self.worlds.len()];
             let outcome = self
                 .kill_and_resume(run_idx, delay, &mut dice, &whole)
                 .with_context(|| format!("run {run_idx}, killed {delay:.4} s after its start"))?;
@@ -233,14 +237,14 @@ impl Scenario {
         &self,
         run_idx: usize,
         delay: f64,
-        dice: &mut Dice,
+        dice: &mut KeyedRng,
         whole: &[Vec<u8>],
     ) -> Result<Outcome> {
         let n_worlds = self.worlds.len();
         let world = &self.worlds[run_idx % n_worlds];
         // One of the processes, or all of them, in turn.
         let is_one = world.threads.is_none() && run_idx % (2 * n_worlds) < n_worlds;
-        let victim = is_one.then(|| dice.below(world.n));
+        let victim = is_one.then(|| dice.index(world.n));
         let has_hit = self.kill(world, victim, delay)?;
         let found = self.found()?;
         let n_steps = n_lines(&self.folder().join("metrics.jsonl"));

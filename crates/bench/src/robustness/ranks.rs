@@ -210,29 +210,6 @@ pub(crate) fn free_port() -> Result<u16> {
     bail!("no port from 20000 to 31999 is free")
 }
 
-/// Numbers without pattern that a seed repeats. (SplitMix64.)
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    /// A number from 0 to below 1.
-    pub(crate) fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) as f64 / 2f64.powi(64)
-    }
-
-    /// A number below `n`.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        ((self.fraction() * n as f64) as usize).min(n.saturating_sub(1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,16 +254,5 @@ mod tests {
         let error = ranks.wait_for(&scratch.join("none"), "x").unwrap_err();
         assert!(error.to_string().contains("Some(7)"), "{error}");
         fs::remove_dir_all(scratch).unwrap();
-    }
-
-    #[test]
-    fn a_seed_repeats_its_numbers() {
-        let draw = |seed| {
-            let mut dice = Dice::new(seed);
-            (0..100).map(|_| dice.below(3)).collect::<Vec<_>>()
-        };
-        assert_eq!(draw(1), draw(1));
-        assert_ne!(draw(1), draw(2));
-        assert!((0..3).all(|n| draw(1).contains(&n)));
     }
 }

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use shardgraph_random::KeyedRng;
 
 use super::ranks::{Ranks, free_port};
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::process::Stopwatch;
 use crate::report::{Failure, Report};
@@ -34,7 +34,7 @@ const KINDS: [&str; 4] = ["silent", "half a greeting", "garbage", "HTTP"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     command: Vec<String>,
     /// File of the scratch folder that must not depend on strangers.
     same: String,
@@ -56,13 +56,16 @@ struct Flood {
 }
 
 /// A row for each kind.
-pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let n_runs = context.options.runs.unwrap_or(request.runs);
     let mut quiet = Vec::new();
     let mut whole = Vec::new();
     for _ in 0..n_runs {
-        let (seconds, bytes) = one_run(&context.program, &request, None)?;
+        let (seconds, bytes) = one_run(&context.program, request, None)?;
         quiet.push(seconds);
         whole = bytes;
     }
@@ -77,7 +80,7 @@ pub(super) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Re
                 n_connected: AtomicU64::new(0),
                 is_over: AtomicBool::new(false),
             };
-            let (one, bytes) = one_run(&context.program, &request, Some(&flood))?;
+            let (one, bytes) = one_run(&context.program, request, Some(&flood))?;
             if bytes != whole {
                 return Err(format!("{kind}: other bytes among strangers").into());
             }

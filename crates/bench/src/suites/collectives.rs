@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::built::bench_target;
 use crate::launch;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::process::{self, Ended};
 use crate::report::{Failure, Report, ensure};
 use crate::statistics::summary;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// Flags of the program, as `-e 64M`.
     words: Vec<String>,
     /// For all points together.
@@ -25,8 +25,11 @@ struct Request {
 }
 
 /// A row for each point.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     let program = bench_target(
         "shardgraph-collectives",
         "collectives",

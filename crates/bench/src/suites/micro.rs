@@ -8,21 +8,24 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::built::cargo;
-use crate::measure::{Context, parsed};
+use crate::measure::Context;
 use crate::paths;
 use crate::process;
 use crate::report::{Failure, Report};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     /// A bench target of criterion.
     target: String,
 }
 
 /// A row for each function of the target.
-pub(crate) fn run(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
-    let request: Request = parsed(request)?;
+pub(crate) fn run(
+    context: &Context<'_>,
+    request: &Request,
+    out: &mut Report,
+) -> Result<(), Failure> {
     if context.options.test {
         out.skip("criterion's benches are tested by the stage `micro-benches`");
         return Ok(());
