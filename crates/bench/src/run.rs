@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
+use shardgraph_records::markdown::markdown;
 
 use crate::figure::{Figure, PAPERS};
 use crate::measure::Context;
@@ -128,7 +129,7 @@ fn one(figure: &Figure, options: &Options) -> Result<Vec<String>> {
         is_measured || !skips.is_empty(),
         "nothing was measured, and nothing says why"
     );
-    let text = record::markdown(&record, figure);
+    let text = markdown(&record, figure);
     println!("{text}");
     if options.test {
         // The picture and the files are made, as in a run that counts.

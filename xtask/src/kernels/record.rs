@@ -234,10 +234,9 @@ mod tests {
     fn the_record_reads_back() {
         for quantity in Quantity::ALL {
             let written = record(quantity, [39, 40, 41]);
-            assert_eq!(
-                Record::parse(&written.to_string()).unwrap().counts,
-                written.counts
-            );
+            let again = Record::parse(&written.to_string()).unwrap();
+            assert_eq!(again.counts.get(quantity, "k_fwd"), [39, 40, 41]);
+            assert_eq!(again.to_string(), written.to_string());
         }
         let text = record(Quantity::Registers, [1, 2, 3]).to_string();
         for (from, to) in [

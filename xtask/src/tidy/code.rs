@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, FnArg, ItemMod, ItemUse, Pat, Signature, UseTree};
+use syn::{Attribute, FnArg, ItemMod, ItemUse, Pat, Signature, UseTree, Visibility};
 
 use crate::project::Project;
 
@@ -22,7 +22,7 @@ pub(crate) struct Code {
     pub(crate) unfinished: Vec<(usize, &'static str)>,
     /// Lines of functions with a tuple pattern as an argument.
     pub(crate) tuple_arguments: Vec<usize>,
-    /// Paths that are imported outside of tests.
+    /// Paths that are imported outside of tests; what is passed on to others (`pub use`) is not needed here.
     pub(crate) imports: Vec<Vec<String>>,
     pub(crate) forbids_unsafe: bool,
     /// Depth of modules that are compiled for tests alone.
@@ -79,7 +79,9 @@ impl<'ast> Visit<'ast> for Code {
     }
 
     fn visit_item_use(&mut self, import: &'ast ItemUse) {
-        if self.n_test_modules == 0 && !import.attrs.iter().any(is_for_tests) {
+        let is_private = matches!(import.vis, Visibility::Inherited);
+        let is_of_tests = self.n_test_modules > 0 || import.attrs.iter().any(is_for_tests);
+        if is_private && !is_of_tests {
             expand(&import.tree, &[], &mut self.imports);
         }
     }
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn what_is_unfinished_is_found_inside_of_macros_too() {
         let code = Code::parse(
-            "#[test]\n#[ignore = \"slow\"]\nfn f() {}\nmacro! {\n#[ignore]\nfn g() { unimplemented!() }\n}\nfn ignore(unimplemented: u8) {}\n",
+            "#[test]\n#[ignore = \"slow\"]\nfn f() {}\nmac! {\n#[ignore]\nfn g() { unimplemented!() }\n}\nfn ignore(unimplemented: u8) {}\n",
         );
         let lines: Vec<usize> = code.unwrap().unfinished.iter().map(|(at, _)| *at).collect();
         assert_eq!(lines, [2, 5, 6]);
@@ -191,7 +193,7 @@ mod tests {
     #[test]
     fn trees_of_imports_are_expanded_outside_of_tests() {
         let code = Code::parse(
-            "use crate::{a::B as C, d::{self, E}};\nuse super::x::*;\n#[cfg(test)]\nuse a::B;\n#[cfg(test)]\nmod tests { use c::D; }",
+            "use crate::{a::B as C, d::{self, E}};\nuse super::x::*;\npub use y::Z;\n#[cfg(test)]\nuse a::B;\n#[cfg(test)]\nmod tests { use c::D; }",
         );
         let imports: Vec<String> = code.unwrap().imports.iter().map(|p| p.join("::")).collect();
         assert_eq!(

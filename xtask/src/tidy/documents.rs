@@ -145,11 +145,11 @@ fn xtask_commands() -> impl Iterator<Item = String> {
     names.collect::<Vec<String>>().into_iter()
 }
 
-/// The subcommands of the binary: the first words of the headings of the generated reference.
+/// The subcommands of the binary, nested ones too: the words of the headings of the generated reference.
 fn subcommands(project: &Project) -> BTreeSet<String> {
     let lines = project.text(REFERENCE).lines();
     let headings = lines.filter_map(|line| line.strip_prefix("## shardgraph "));
-    let names = headings.filter_map(|heading| heading.split(' ').next());
+    let names = headings.flat_map(|heading| heading.split(' '));
     names.chain(["help"]).map(str::to_owned).collect()
 }
 

@@ -61,7 +61,9 @@ fn listed(project: &Project) -> Result<BTreeMap<String, String>> {
 fn declared(project: &Project) -> Result<BTreeMap<String, String>> {
     let mut declared = BTreeMap::new();
     for (path, text) in project.with_extension("cu") {
-        let file = path.strip_prefix("cuda/").unwrap_or(path);
+        let Some(file) = path.strip_prefix("cuda/") else {
+            continue;
+        };
         for kernel in scan::declarations(path, text).map_err(Error::msg)? {
             declared.insert(kernel.name, file.to_owned());
         }

@@ -100,7 +100,7 @@ pub(crate) fn run(
     let mut injection = Injection {
         command: launch::substitute(&request.command, &values)?,
         resume: launch::substitute(resume, &values)?,
-        request: request,
+        request,
         program: &context.program,
         library: &library,
         scratch,

@@ -94,7 +94,7 @@ pub(crate) fn run(
         whole: whole_file(context, request, &scratch)?,
         program: &context.program,
         scratch: &scratch,
-        request: request,
+        request,
     };
     campaign.check_whole_file_is_read()?;
     for (class_idx, (class, _)) in CLASSES.iter().enumerate() {
