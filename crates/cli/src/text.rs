@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(fitted(&[(40, false), (10, true)], 42), [30, 10]);
         assert_eq!(
             fitted(&[(40, false), (30, false), (10, true)], 60),
-            [12, 30, 10]
+            [16, 30, 10]
         );
         assert_eq!(fitted(&[(20, false), (90, true)], 60), [12, 90]);
         assert_eq!(

@@ -87,7 +87,7 @@ pub(crate) struct TrainArgs {
     #[arg(help_heading = "Output", long, value_name = "DIR")]
     run: Option<PathBuf>,
     /// Go on from the newest checkpoint of --run, with its settings
-    #[arg(help_heading = "Output", long, requires = "run", requires = "epochs")]
+    #[arg(help_heading = "Output", long, requires = "run")]
     resume: bool,
     /// Epochs between two checkpoints, instead of seconds; 0: only at the end
     #[arg(

@@ -42,7 +42,7 @@ const WORDS: [(&str, &str); 20] = [
 ];
 
 /// Keys whose names do not tell enough: what they are called, and their unit where that is new.
-const KEYS: [(&str, &str, Option<Unit>); 23] = [
+const KEYS: [(&str, &str, Option<Unit>); 24] = [
     ("index", "number in the file", None),
     ("counts_persistent", "weights count as memory", None),
     ("pairs_differ", "but for some pairs", None),
@@ -50,6 +50,7 @@ const KEYS: [(&str, &str, Option<Unit>); 23] = [
     ("runtime", "runtime", Some(Unit::Time(1e-9))),
     ("period", "period", Some(Unit::Time(1e-9))),
     ("latency", "latency", Some(Unit::Time(1e-9))),
+    ("latency_seconds", "latency", None),
     (
         "one_device_period",
         "period of one device",
