@@ -101,6 +101,12 @@ fn trained_weights_are_evaluated() {
         again[key] = evaluated[key].clone();
     }
     assert_eq!(again, evaluated);
+    let folder = weights.parent().unwrap();
+    let words = "agent eval --model {} --episodes 30 --seed 9 --format json";
+    let of_folder = run(words, &[folder]).json();
+    assert_eq!(of_folder["mean_return"], evaluated["mean_return"]);
+    let message = run("agent eval --model {}", &[&weights]).error(2);
+    assert!(message.contains("weights alone"), "{message}");
 }
 
 /// Settings with which the agents of all algorithms learn a little in a moment.

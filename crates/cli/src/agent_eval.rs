@@ -18,7 +18,7 @@ use crate::world::refuse_processes;
 const EXAMPLE: &str = "\
 Examples:
   shardgraph agent eval my-agent
-  shardgraph agent eval my-agent --sampled --episodes 1000
+  shardgraph agent eval --model my-agent --sampled --episodes 1000
   shardgraph agent eval settings.toml --model my-agent/weights.safetensors --episodes 1000
 
 CONFIG is the folder of a run, which has its settings and weights; or what the agent was trained
@@ -29,8 +29,8 @@ with: a .toml or .json file, or a name of `shardgraph agent list`, with --model.
 #[command(after_help = EXAMPLE)]
 pub(crate) struct EvalArgs {
     /// The folder of a run, or the settings: a file, or a name
-    #[arg(value_name = "CONFIG")]
-    config: PathBuf,
+    #[arg(value_name = "CONFIG", required_unless_present = "model")]
+    config: Option<PathBuf>,
     /// A trained model: the weights or the run folder of `agent train` [default: CONFIG, where that is one]
     #[arg(help_heading = "Method", long, value_name = "FILE")]
     model: Option<PathBuf>,
@@ -94,24 +94,30 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     )
 }
 
-/// Of a run's folder both; else the settings, and what `--model` names.
+/// Of a run's folder both, whether it stands as CONFIG or as `--model`; else the settings, and what `--model` names.
 fn config_and_model(args: &EvalArgs) -> anyhow::Result<(AgentConfig, PathBuf)> {
-    if let (None, Some(config)) = (&args.model, run_config(&args.config)?) {
-        return Ok((config, args.config.clone()));
+    if let (Some(config), Some(model)) = (&args.config, &args.model) {
+        return Ok((settings(config, None)?, model.clone()));
     }
-    if args.config.is_dir() && args.model.is_none() {
-        let folder = args.config.display();
-        return Err(BadInput(format!(
+    let given = args.config.as_ref().or(args.model.as_ref());
+    let given = given.ok_or_else(|| BadInput("name the folder of a run".to_owned()))?;
+    if let Some(config) = run_config(given)? {
+        return Ok((config, given.clone()));
+    }
+    let folder = given.display();
+    let why = match (given.is_dir(), args.model.is_some()) {
+        (true, _) => format!(
             "{folder}: this folder has no weights: a run leaves them at its end (`shardgraph agent train --run {folder} --resume`)"
-        ))
-        .into());
-    }
-    let config = settings(&args.config, None)?;
-    let Some(model) = &args.model else {
-        let text = "name the weights: --model with a run's folder or a file, or that folder in place of the settings";
-        return Err(BadInput(text.to_owned()).into());
+        ),
+        (false, true) => format!(
+            "{folder}: weights alone do not say what the agent is: name its settings too, or the run's folder"
+        ),
+        (false, false) => {
+            settings(given, None)?;
+            "name the weights: --model with a run's folder or a file, or that folder in place of the settings".to_owned()
+        }
     };
-    Ok((config, model.clone()))
+    Err(BadInput(why).into())
 }
 
 fn answer(
