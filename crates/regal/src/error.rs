@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use shardgraph_components::autodiff::collectives::CommError;
+use shardgraph_job::JobError;
 
 /// An error of this crate; [`Error::kind`] says which.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +50,6 @@ pub enum ErrorKind {
     /// Other ranks of a training run: [`shardgraph_components::autodiff::collectives`] reports it.
     #[error(transparent)]
     Ranks(#[from] CommError),
-    /// This rank could not begin, for a reason that it tells itself.
-    #[error("rank {0} could not begin; it says why in its own output")]
-    LostRank(u32),
     /// The folder of a training run: [`shardgraph_job`] reports it.
     #[error(transparent)]
     Run(shardgraph_job::Error),
@@ -71,7 +69,6 @@ impl Error {
             ErrorKind::Options(_) | ErrorKind::Policy(_) | ErrorKind::Io { .. } => Class::Input,
             ErrorKind::Diverged(_) | ErrorKind::Network(_) => Class::NoAnswer,
             ErrorKind::Ranks(error) => error.class(),
-            ErrorKind::LostRank(_) => Class::LostRank,
             ErrorKind::Graph(error) => error.class(),
             ErrorKind::Genetic(error) => error.class(),
             ErrorKind::Learning(error) if error.is_input() => Class::Input,
@@ -128,6 +125,19 @@ impl From<shardgraph_job::Error> for ErrorKind {
             Job::Comm(error) => Self::Ranks(error),
             Job::Disagreement { .. } | Job::Options(_) => Self::Options(error.to_string()),
             error => Self::Run(error),
+        }
+    }
+}
+
+impl JobError for Error {
+    fn class(&self) -> Class {
+        Error::class(self)
+    }
+
+    fn comm_error(&self) -> Option<&CommError> {
+        match &self.kind {
+            ErrorKind::Ranks(error) => Some(error),
+            _ => None,
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardgraph_components::autodiff::collectives::{Comm, Op, Timeout};
+use shardgraph_components::autodiff::collectives::{Comm, Timeout};
 use shardgraph_components::autodiff::device::{Device, DeviceKind};
 use shardgraph_costgraph::Graph;
-use shardgraph_job::{Checkpoint, Folder, Metrics, tags, wall_time};
+use shardgraph_job::{Checkpoint, Folder, Metrics, Ranks, tags, wall_time};
 
 use super::{StepReport, TrainConfig, Trainer};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::policy::Policy;
 
 /// The files of a checkpoint.
@@ -121,64 +121,25 @@ pub fn train_on_ranks(
     comm: &mut Comm,
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    let begun = begin(config, graphs, options, comm.rank() == 0);
-    let fingerprint = |(trainer, _): &(Trainer<'_>, _)| trainer.fingerprint();
-    let timeout = options.timeout;
-    let (trainer, place) = agreed(begun, fingerprint, comm, timeout)?;
+    let mut ranks = Ranks::new(comm, options.timeout);
+    let is_first = ranks.is_first();
+    let (trainer, place) = ranks.fail_together(|ranks| -> Result<_, Error> {
+        let begun = begin(config, graphs, options, is_first)?;
+        let (trainer, _) = &begun;
+        let inputs = (
+            "set of settings, graphs and checkpoint",
+            trainer.fingerprint()?,
+        );
+        ranks.agree(&[Ranks::version_fact(), inputs])?;
+        Ok(begun)
+    })?;
     // Only now, so that ranks which are not of one mind leave no folder behind.
-    let kept = place.map(Place::open).transpose();
-    let kept = agreed(kept, |_| Ok(0), comm, timeout)?;
-    let own = std::mem::replace(comm, Comm::solo());
-    let mut trainer = trainer.with_comm(own, timeout);
+    let kept = ranks.fail_together(|_| place.map(Place::open).transpose())?;
+    let own = std::mem::replace(ranks.comm, Comm::solo());
+    let mut trainer = trainer.with_comm(own, options.timeout);
     let outcome = go_on(&mut trainer, kept, options, on_step);
-    *comm = trainer.into_comm();
-    if let Err(error) = &outcome {
-        // The others need not wait for the deadline.
-        comm.abort_as(error.class(), &error.to_string());
-    }
-    outcome
-}
-
-/// What a rank says of how it begins.
-const BEGUN: u64 = 0;
-const REFUSED: u64 = 1;
-const FAILED: u64 = 2;
-
-/// Lets no rank go on where another one could not begin, or has another fingerprint of what it would do.
-fn agreed<T>(
-    begun: Result<T, Error>,
-    fingerprint: impl FnOnce(&T) -> Result<u64, Error>,
-    comm: &mut Comm,
-    timeout: Timeout,
-) -> Result<T, Error> {
-    let begun = begun.and_then(|begun| Ok((fingerprint(&begun)?, begun)));
-    let own = match &begun {
-        Ok((fingerprint, _)) => [BEGUN, *fingerprint],
-        Err(error) if error.is_input() => [REFUSED, 0],
-        Err(_) => [FAILED, 0],
-    };
-    let mut all = vec![0u64; 2 * comm.size() as usize];
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: all.as_mut_slice().into(),
-    };
-    let met = comm.run(op, timeout);
-    // What went wrong here explains more than that the others are gone.
-    let (_, begun) = begun?;
-    met?;
-    let (said, _) = all.as_chunks::<2>();
-    let odd = (0u32..).zip(said).find(|(_, of)| **of != own);
-    match odd {
-        None => Ok(begun),
-        Some((rank, [BEGUN, _])) => Err(Error::options(format!(
-            "ranks {} and {rank} have other settings, graphs or checkpoints: give all ranks the same",
-            comm.rank()
-        ))),
-        Some((rank, [REFUSED, _])) => Err(Error::options(format!(
-            "rank {rank} was refused what it was given; it says why in its own output"
-        ))),
-        Some((rank, _)) => Err(ErrorKind::LostRank(rank).into()),
-    }
+    *ranks.comm = trainer.into_comm();
+    ranks.fail_together(|_| outcome)
 }
 
 /// Steps to the last, and the policy.

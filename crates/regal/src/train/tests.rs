@@ -522,7 +522,7 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
     });
     for outcome in outcomes {
         let message = outcome.unwrap();
-        assert!(message.contains("have other settings"), "{message}");
+        assert!(message.contains("another set of settings"), "{message}");
     }
     assert!(!new.exists(), "a refused run leaves nothing");
     // A folder that is taken is the first rank's reason, and the other one's.
