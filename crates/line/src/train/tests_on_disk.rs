@@ -208,7 +208,7 @@ fn breaks_off_anywhere(store: &Store, config: &Config, disk: DiskOptions) {
     let expected = whole.answer();
     assert!(n_steps > 20, "{n_steps}");
     // Every step of the first kind is synced, so there are fewer of them.
-    for (checkpoint_s, apart) in [(0.0, 13), (1e9, 7)] {
+    for (checkpoint_s, apart) in [(0.0, n_steps.div_ceil(5)), (1e9, 7)] {
         for broken_at in (1..n_steps).step_by(apart) {
             let broken_off = DiskOptions {
                 checkpoint_s,
