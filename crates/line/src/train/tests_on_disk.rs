@@ -201,7 +201,7 @@ fn breaks_off_anywhere(store: &Store, config: &Config, disk: DiskOptions) {
         ..disk
     };
     let whole = Folder::new();
-    let mut n_steps = 0;
+    let mut n_steps = 0_usize;
     whole
         .train(store, config, &disk, &mut |_| n_steps += 1)
         .unwrap();
