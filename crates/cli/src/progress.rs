@@ -19,6 +19,8 @@ pub(crate) struct Progress {
     timer: Timer,
     /// Seconds after which the work ends, whatever is done.
     limit: Option<f64>,
+    /// True if the units are those of a part, behind which an unknown number of others comes.
+    is_part: bool,
     /// Units that were done so far back that the rate follows what has changed since, and when that
     /// was: a resumed run does not begin at 0, and steps get slower once they learn.
     anchors: Option<[(u64, f64); 2]>,
@@ -34,6 +36,7 @@ impl Progress {
             unit,
             timer: Timer::start(&Device::host()),
             limit: None,
+            is_part: false,
             anchors: None,
             bar: None,
         }
@@ -56,6 +59,11 @@ impl Progress {
             self.length = length;
             self.anchors = None;
         }
+    }
+
+    /// Says whether the units are those of a part alone: then no time left follows from them.
+    pub(crate) fn set_part(&mut self, is_part: bool) {
+        self.is_part = is_part;
     }
 
     /// Shows that `done` units are done; `message` is only asked for where it is shown.
@@ -85,6 +93,7 @@ impl Progress {
         bar.set_position(done_of_it);
         bar.set_message(match self.length {
             0 => time_line(now, left, &message()),
+            _ if self.is_part => time_line(now, left, &message()),
             length => line(
                 done,
                 length,

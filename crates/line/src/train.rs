@@ -72,6 +72,8 @@ pub struct Progress<'t> {
     /// The pass that has just ended; with the softmax loss, and where [`TrainOptions::reports`]
     /// or [`DiskOptions::reports`] asks for it.
     pub pass: Option<PassReport>,
+    /// True within a choice, whose number of trials is not known; its samples are those of a trial.
+    pub is_choice: bool,
     /// The trial of a choice that has just ended.
     pub trial: Option<&'t Trial>,
 }

@@ -33,6 +33,7 @@ impl Show {
     }
 
     pub(super) fn step(&mut self, progress: shardgraph_line::Progress<'_>) {
+        self.samples.set_part(progress.is_choice);
         match progress.trial {
             Some(trial) => {
                 self.n_trials += 1;
@@ -41,8 +42,13 @@ impl Show {
                     .update(0, || format!("trial {n_trials}, AUC {auc:.4}"));
             }
             None => {
+                let n_trials = self.n_trials + 1;
                 self.samples.set_length(progress.n_samples);
-                self.samples.update(progress.samples, String::new);
+                self.samples
+                    .update(progress.samples, || match progress.is_choice {
+                        true => format!("trial {n_trials}"),
+                        false => String::new(),
+                    });
             }
         }
         self.passes.extend(progress.pass);

@@ -334,6 +334,7 @@ impl<'s> Search<'s> {
             samples: 0,
             n_samples: 0,
             pass: None,
+            is_choice: true,
             trial: self.trials.last(),
         });
     }

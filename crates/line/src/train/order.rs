@@ -199,6 +199,7 @@ impl Run<'_> {
             samples: self.n_done,
             n_samples: n_orders * context.n_samples,
             pass,
+            is_choice: false,
             trial: None,
         });
     }

@@ -87,6 +87,7 @@ impl SoftmaxTraining {
                     samples: *samples,
                     n_samples,
                     pass: None,
+                    is_choice: false,
                     trial: None,
                 });
             }
@@ -100,6 +101,7 @@ impl SoftmaxTraining {
                     loss: Some(loss / edges.len().max(1) as f64),
                     row_norm: Some(row_norm(&trainer.rows, trainer.n_nodes as usize)),
                 }),
+                is_choice: false,
                 trial: None,
             });
         }
