@@ -327,13 +327,7 @@ impl Line {
                 && device.kind() == DeviceKind::Host
                 && graph.n_edges() <= MAX_SOFTMAX_EDGES,
         };
-        let mut of_trials = |now: Progress<'_>| {
-            progress(Progress {
-                pass: None,
-                is_choice: true,
-                ..now
-            })
-        };
+        let mut of_trials = |now: Progress<'_>| progress(now.of_choice());
         let selection = select(&graph, &trainer, &self.select, &mut of_trials)?;
         trainer.reports = self.reports;
         let timer = Timer::wall();

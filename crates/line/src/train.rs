@@ -78,6 +78,17 @@ pub struct Progress<'t> {
     pub trial: Option<&'t Trial>,
 }
 
+impl Progress<'_> {
+    /// The same within a choice, whose passes are not those of the answer.
+    pub(crate) fn of_choice(self) -> Self {
+        Self {
+            pass: None,
+            is_choice: true,
+            ..self
+        }
+    }
+}
+
 /// Result of a run, and its cost.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
