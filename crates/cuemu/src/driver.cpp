@@ -66,8 +66,18 @@ struct Stream {
     std::deque<Work> work;
     bool is_capturing = false;
     bool was_asked = false;
-    std::vector<Launch> captured;
+    std::vector<Work> captured;
+
+    // Behind the work given so far, or into the graph that is captured.
+    void add(Work next) {
+        if (is_capturing)
+            captured.push_back(std::move(next));
+        else
+            work.push_back(std::move(next));
+    }
 };
+
+using Graph = std::vector<Work>;
 
 struct Emulator {
     void *(*alloc)(size_t);
@@ -299,10 +309,7 @@ API Status cuLaunchKernel(const Function *function, unsigned gx, unsigned gy, un
         memcpy(&value, args[i], function->widths[i]);
         launch.values.push_back(value);
     }
-    if (stream->is_capturing)
-        stream->captured.push_back(launch);
-    else
-        stream->work.push_back([launch] { run(launch); });
+    stream->add([launch] { run(launch); });
     return SUCCESS;
 }
 
@@ -368,12 +375,12 @@ API Status cuMemFreeHost(void *at) {
 
 API Status cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, Stream *stream) {
     BEGIN("cuMemsetD8Async");
-    stream->work.push_back([=] { memset(reinterpret_cast<void *>(address), value, bytes); });
+    stream->add([=] { memset(reinterpret_cast<void *>(address), value, bytes); });
     return SUCCESS;
 }
 
 static void copy_later(Stream *stream, const void *from, void *to, size_t bytes) {
-    stream->work.push_back([=] {
+    stream->add([=] {
         if (driver().dead == SUCCESS) memcpy(to, from, bytes);
     });
 }
@@ -474,31 +481,30 @@ API Status cuStreamBeginCapture_v2(Stream *stream, int) {
 API Status cuStreamEndCapture(Stream *stream, void **graph) {
     BEGIN("cuStreamEndCapture");
     stream->is_capturing = false;
-    *graph = new std::vector<Launch>(std::move(stream->captured));
+    *graph = new Graph(std::move(stream->captured));
     return SUCCESS;
 }
 
 API Status cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long) {
     BEGIN("cuGraphInstantiate");
-    *made = new std::vector<Launch>(*static_cast<std::vector<Launch> *>(graph));
+    *made = new Graph(*static_cast<Graph *>(graph));
     return SUCCESS;
 }
 
 API Status cuGraphDestroy(void *graph) {
     BEGIN("cuGraphDestroy");
-    delete static_cast<std::vector<Launch> *>(graph);
+    delete static_cast<Graph *>(graph);
     return SUCCESS;
 }
 
 API Status cuGraphExecDestroy(void *graph) {
     BEGIN("cuGraphExecDestroy");
-    delete static_cast<std::vector<Launch> *>(graph);
+    delete static_cast<Graph *>(graph);
     return SUCCESS;
 }
 
 API Status cuGraphLaunch(void *graph, Stream *stream) {
     BEGIN("cuGraphLaunch");
-    for (const Launch &launch : *static_cast<std::vector<Launch> *>(graph))
-        stream->work.push_back([launch] { run(launch); });
+    for (const Work &work : *static_cast<Graph *>(graph)) stream->work.push_back(work);
     return SUCCESS;
 }

@@ -209,6 +209,31 @@ impl Device {
         }
     }
 
+    /// Bytes of the buffers of this stream that exist now, arenas and what graphs keep among them; 0 on the host.
+    pub fn held_bytes(&self) -> u64 {
+        match &self.back_end {
+            BackEnd::Host => 0,
+            BackEnd::Gpu(gpu) => gpu.held_bytes(),
+        }
+    }
+
+    /// The most of [`Device::held_bytes`] since the last call, or since the stream was opened; 0 on the host.
+    pub fn take_peak_bytes(&self) -> u64 {
+        match &self.back_end {
+            BackEnd::Host => 0,
+            BackEnd::Gpu(gpu) => gpu.take_peak_bytes(),
+        }
+    }
+
+    /// Kernel launches that the driver was given on this stream since it was opened; a captured graph's is one. None on the
+    /// host.
+    pub fn n_launches(&self) -> u64 {
+        match &self.back_end {
+            BackEnd::Host => 0,
+            BackEnd::Gpu(gpu) => gpu.n_launches(),
+        }
+    }
+
     /// Marks this point of the stream.
     ///
     /// # Errors
@@ -258,9 +283,12 @@ impl Device {
         }
     }
 
-    /// Records the launches of the named kernels that `f` makes on this thread, without running them.
+    /// Records the launches that `f` makes on this thread, without running them: of the named kernels, or of any where none is
+    /// named.
     ///
-    /// Nothing else than launches is legal inside: no allocation, upload, download or wait.
+    /// Clears and copies between buffers of the device are recorded too. Memory that `f` takes stays with the graph, so that
+    /// temporary buffers have one address in all its runs. Nothing else is legal inside: no upload, download or wait. Dense
+    /// products are those of `cuda/`, also where the vendor's are installed.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] on the host, the error of `f`, the driver's error.

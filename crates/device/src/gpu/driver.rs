@@ -121,7 +121,7 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// From now on the calling thread's launches are recorded, not run.
+    /// From now on the calling thread's launches, clears and copies on the device are recorded, not run.
     fn begin_capture(&self) -> Result<(), Error>;
 
     /// Ends a capture; the graph launches what was recorded.

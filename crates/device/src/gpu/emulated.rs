@@ -34,7 +34,7 @@ pub(crate) struct Emulated {
     /// What a library of collectives is given for the stream; boxed, since it keeps the address.
     handle: Box<StreamHandle>,
     /// The thread whose launches are recorded instead, and what it has recorded.
-    recorder: Mutex<Option<(ThreadId, Vec<Recorded>)>>,
+    recorder: Mutex<Option<(ThreadId, Vec<Work>)>>,
 }
 
 /// What all streams of one opened library share.
@@ -52,7 +52,7 @@ struct State {
     /// When each event happened, if it has; by number.
     events: BTreeMap<u64, Event>,
     n_events: u64,
-    graphs: BTreeMap<u64, Arc<Vec<Recorded>>>,
+    graphs: BTreeMap<u64, Arc<Vec<Work>>>,
     n_graphs: u64,
     /// The seed of the next launch's order of blocks, warps and lanes.
     n_launches: u64,
@@ -77,29 +77,11 @@ enum Event {
 
 #[derive(Debug)]
 enum Command {
-    Launch(Recorded),
-    Clear {
-        address: u64,
-        bytes: usize,
-    },
-    Upload {
-        source: Vec<u8>,
-        target: u64,
-    },
-    Copy {
-        source: u64,
-        target: u64,
-        bytes: usize,
-    },
-    Free {
-        address: u64,
-    },
-    Record {
-        event: u64,
-    },
-    Wait {
-        event: u64,
-    },
+    Work(Work),
+    Upload { source: Vec<u8>, target: u64 },
+    Free { address: u64 },
+    Record { event: u64 },
+    Wait { event: u64 },
     Call(Call),
 }
 
@@ -111,11 +93,23 @@ enum Until {
     LastCall,
 }
 
+/// What can be recorded.
 #[derive(Debug, Clone)]
-struct Recorded {
-    kernel: &'static Kernel,
-    shape: Launch,
-    values: Vec<u64>,
+enum Work {
+    Launch {
+        kernel: &'static Kernel,
+        shape: Launch,
+        values: Vec<u64>,
+    },
+    Clear {
+        address: u64,
+        bytes: usize,
+    },
+    Copy {
+        source: u64,
+        target: u64,
+        bytes: usize,
+    },
 }
 
 impl Machine {
@@ -169,27 +163,29 @@ impl Machine {
         // SAFETY: the caller's promise, for every arm.
         unsafe {
             match command {
-                Command::Launch(mut launch) if state.streams[stream].failed.is_none() => {
+                Command::Work(Work::Launch {
+                    kernel,
+                    shape,
+                    mut values,
+                }) if state.streams[stream].failed.is_none() => {
                     state.n_launches += 1;
-                    let (seed, values) = (state.n_launches, &mut launch.values);
-                    let done = self
-                        .functions
-                        .run(launch.kernel, launch.shape, values, seed);
+                    let seed = state.n_launches;
+                    let done = self.functions.run(kernel, shape, &mut values, seed);
                     state.streams[stream].failed = done.err();
                 }
-                Command::Clear { address, bytes } => {
+                Command::Work(Work::Clear { address, bytes }) => {
                     std::ptr::write_bytes(address as *mut u8, 0, bytes);
                 }
-                Command::Upload { source, target } => {
-                    std::ptr::copy_nonoverlapping(source.as_ptr(), target as *mut u8, source.len());
-                }
-                Command::Copy {
+                Command::Work(Work::Copy {
                     source,
                     target,
                     bytes,
-                } => std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, bytes),
+                }) => std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, bytes),
+                Command::Upload { source, target } => {
+                    std::ptr::copy_nonoverlapping(source.as_ptr(), target as *mut u8, source.len());
+                }
                 Command::Free { address } => self.functions.give_back(address),
-                Command::Launch(_)
+                Command::Work(Work::Launch { .. })
                 | Command::Record { .. }
                 | Command::Wait { .. }
                 | Command::Call(_) => {}
@@ -261,19 +257,19 @@ impl Emulated {
         }
     }
 
-    fn recorder(&self) -> MutexGuard<'_, Option<(ThreadId, Vec<Recorded>)>> {
+    fn recorder(&self) -> MutexGuard<'_, Option<(ThreadId, Vec<Work>)>> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread that records launches does nothing else.
-    fn is_free(&self, call: &str) -> Result<(), Error> {
-        match &*self.recorder() {
-            Some((thread, _)) if *thread == thread::current().id() => Err(Error::driver(
-                call,
-                "only launches are legal while they are recorded",
-            )),
-            _ => Ok(()),
+    /// Queues work, or records it for the thread that does so.
+    fn queue_work(&self, work: Work) {
+        if let Some((thread, recorded)) = &mut *self.recorder()
+            && *thread == thread::current().id()
+        {
+            recorded.push(work);
+            return;
         }
+        self.queue(Command::Work(work));
     }
 
     fn queue(&self, command: Command) {
@@ -300,7 +296,6 @@ impl Driver for Emulated {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
-        self.is_free("allocate")?;
         let out_of_memory = || ErrorKind::OutOfMemory {
             device: self.kind().to_string(),
             wanted: bytes as u64,
@@ -315,20 +310,17 @@ impl Driver for Emulated {
     }
 
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {
-        self.is_free("clear")?;
-        self.queue(Command::Clear { address, bytes });
+        self.queue_work(Work::Clear { address, bytes });
         Ok(())
     }
 
     unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
-        self.is_free("upload")?;
         let source = source.to_vec();
         self.queue(Command::Upload { source, target });
         Ok(())
     }
 
     unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
-        self.is_free("download")?;
         self.synchronize()?;
         let len = target.len();
         // SAFETY: the caller's promise; a slice of the host never overlaps memory of the emulator.
@@ -337,8 +329,7 @@ impl Driver for Emulated {
     }
 
     unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error> {
-        self.is_free("copy")?;
-        self.queue(Command::Copy {
+        self.queue_work(Work::Copy {
             source,
             target,
             bytes,
@@ -352,23 +343,15 @@ impl Driver for Emulated {
         shape: Launch,
         values: &mut [u64],
     ) -> Result<(), Error> {
-        let launch = Recorded {
+        self.queue_work(Work::Launch {
             kernel,
             shape,
             values: values.to_vec(),
-        };
-        if let Some((thread, recorded)) = &mut *self.recorder()
-            && *thread == thread::current().id()
-        {
-            recorded.push(launch);
-            return Ok(());
-        }
-        self.queue(Command::Launch(launch));
+        });
         Ok(())
     }
 
     fn synchronize(&self) -> Result<(), Error> {
-        self.is_free("synchronize")?;
         self.machine.finish(self.stream)
     }
 
@@ -386,7 +369,6 @@ impl Driver for Emulated {
     }
 
     fn record(&self) -> Result<u64, Error> {
-        self.is_free("record")?;
         let mut state = self.machine.state();
         state.n_events += 1;
         let (event, stream) = (state.n_events, self.stream);
@@ -397,7 +379,6 @@ impl Driver for Emulated {
     }
 
     fn wait(&self, event: u64) -> Result<(), Error> {
-        self.is_free("wait")?;
         self.queue(Command::Wait { event });
         Ok(())
     }
@@ -455,10 +436,10 @@ impl Driver for Emulated {
     }
 
     unsafe fn launch_graph(&self, graph: u64) -> Result<(), Error> {
-        let launches = self.machine.state().graphs.get(&graph).cloned();
-        let launches = launches.ok_or_else(|| Error::driver("graph", "it is not known"))?;
-        for launch in launches.iter() {
-            self.queue(Command::Launch(launch.clone()));
+        let recorded = self.machine.state().graphs.get(&graph).cloned();
+        let recorded = recorded.ok_or_else(|| Error::driver("graph", "it is not known"))?;
+        for work in recorded.iter() {
+            self.queue(Command::Work(work.clone()));
         }
         Ok(())
     }

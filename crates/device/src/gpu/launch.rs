@@ -15,6 +15,9 @@ impl Launch {
     /// The largest number of blocks in x.
     pub const MAX_BLOCKS: u32 = i32::MAX as u32;
 
+    /// The largest number of blocks in y, and in z.
+    pub const MAX_BLOCKS_Y: usize = 65_535;
+
     /// A line of `n_blocks` blocks of `block` threads.
     ///
     /// # Panics
@@ -36,6 +39,19 @@ impl Launch {
     /// As [`Launch::blocks`].
     pub fn threads(n_threads: usize, block: u32) -> Self {
         Self::blocks(n_threads.div_ceil(block as usize), block)
+    }
+
+    /// A grid of `n_x` by `n_y` blocks, where z has what is too much for y: a block's number there is
+    /// `blockIdx.z * gridDim.y + blockIdx.y`, and some come to more than `n_y`. A number that is too large is left to the driver to
+    /// refuse.
+    pub fn wide(n_x: usize, n_y: usize, block: u32) -> Self {
+        let n_z = n_y.div_ceil(Self::MAX_BLOCKS_Y);
+        let n_y = n_y.div_ceil(n_z.max(1));
+        Self {
+            grid: [n_x, n_y, n_z].map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            block: [block, 1, 1],
+            shared_bytes: 0,
+        }
     }
 
     /// The same with `bytes` of dynamic shared memory for each block.

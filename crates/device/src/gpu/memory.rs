@@ -1,42 +1,58 @@
 //! Memory of a device and points of its streams, which are given back when dropped.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::driver::Driver;
+use super::traffic::MemoryCounter;
 use crate::Error;
 use crate::owner::SharedOwner;
 
-/// Memory of a device, given back when dropped.
+/// Memory of a device, given back when its owner and all graphs with launches on it are dropped.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct Memory(Arc<Allocation>);
+
+/// What a [`Memory`] and the graphs that were captured with it share.
+#[derive(Debug)]
+pub(crate) struct Allocation {
     pub(super) driver: Arc<dyn Driver>,
     /// 0 when there are no bytes.
     pub(super) address: u64,
     pub(super) bytes: usize,
     /// Where streams of other ranks are done reading this; waited for before it is written or given back.
     readers: Mutex<Vec<Arc<Mark>>>,
+    /// Counts the bytes of a whole allocation.
+    counter: Option<Arc<MemoryCounter>>,
     /// What keeps the memory allocated, where this is a part of an arena.
     pub(super) lease: Option<SharedOwner>,
 }
 
 impl Memory {
     /// A whole allocation of the driver; no address for no bytes.
-    pub(super) fn new(driver: &Arc<dyn Driver>, address: u64, bytes: usize) -> Memory {
-        Memory {
+    pub(super) fn new(
+        driver: &Arc<dyn Driver>,
+        (address, bytes): (u64, usize),
+        counter: &Arc<MemoryCounter>,
+    ) -> Memory {
+        counter.add(bytes);
+        Memory(Arc::new(Allocation {
+            counter: Some(Arc::clone(counter)),
             driver: Arc::clone(driver),
             address,
             bytes,
             readers: Mutex::default(),
             lease: None,
-        }
+        }))
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+    /// Another owner of the same memory, for a graph.
+    pub(super) fn share(&self) -> Arc<Allocation> {
+        Arc::clone(&self.0)
     }
 
-    pub(crate) fn address(&self) -> u64 {
-        self.address
+    /// The allocation, unless a graph has a part in it.
+    pub(super) fn alone(&mut self) -> Option<&mut Allocation> {
+        Arc::get_mut(&mut self.0)
     }
 
     /// The `len` `f32` from `first` on, which the lease gives to who asks; none with no elements.
@@ -46,13 +62,32 @@ impl Memory {
             0 => 0,
             _ => self.address + (first * size_of::<f32>()) as u64,
         };
-        Memory {
+        Memory(Arc::new(Allocation {
+            counter: None,
             driver: Arc::clone(&self.driver),
             address,
             bytes,
             readers: Mutex::default(),
             lease,
-        }
+        }))
+    }
+}
+
+impl Deref for Memory {
+    type Target = Allocation;
+
+    fn deref(&self) -> &Allocation {
+        &self.0
+    }
+}
+
+impl Allocation {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
     }
 
     /// Keeps the memory as it is until the stream of a reader has come to `done`.
@@ -73,14 +108,19 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // Where readers cannot be waited for, the device has failed: memory that may still be read is not given back.
         if self.bytes == 0 {
             return;
         }
         match (self.wait_for_readers(), self.lease.take()) {
-            (Ok(()), None) => self.driver.free(self.address),
+            (Ok(()), None) => {
+                self.driver.free(self.address);
+                if let Some(counter) = &self.counter {
+                    counter.sub(self.bytes);
+                }
+            }
             (Ok(()), Some(lease)) => drop(lease),
             (Err(_), lease) => std::mem::forget(lease),
         }

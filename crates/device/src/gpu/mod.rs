@@ -4,6 +4,7 @@
 //! [`crate::Device::launch`]. What differs between the emulator and a GPU is behind [`Driver`].
 
 mod arg;
+mod capture;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod driver;
@@ -23,11 +24,13 @@ use crate::buffer::{Store, bytes_of, bytes_of_mut};
 use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
 
 pub use arg::Arg;
+pub use capture::Graph;
+use capture::OpenCapture;
 pub(crate) use driver::{Driver, Timeout};
 pub use launch::Launch;
 pub(crate) use memory::{Mark, Memory};
 pub use traffic::Traffic;
-use traffic::TrafficCounter;
+use traffic::{MemoryCounter, TrafficCounter};
 
 /// A device behind its driver. Clones share one stream, and one rank of a group if it has joined one.
 #[derive(Debug, Clone)]
@@ -38,34 +41,12 @@ pub(crate) struct Gpu {
     group: Option<Arc<nccl::Group>>,
     /// What this stream's copies have moved over the bus.
     traffic: Arc<TrafficCounter>,
+    /// Bytes that this stream's allocations hold.
+    held: Arc<MemoryCounter>,
+    /// The capture that is open on this stream, if one is.
+    capture: Arc<OpenCapture>,
     /// Allocations before the one that fails: how tests see what running out of memory does.
     failing: Option<Arc<AtomicU64>>,
-}
-
-/// A recorded sequence of launches; see [`crate::Device::capture`].
-#[derive(Debug)]
-pub struct Graph {
-    driver: Arc<dyn Driver>,
-    graph: u64,
-}
-
-impl Graph {
-    /// Runs the recorded launches, in order, behind the work given so far.
-    ///
-    /// # Errors
-    /// The driver's error.
-    /// # Safety
-    /// Every buffer that was an argument of a recorded launch still exists.
-    pub unsafe fn launch(&self) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
-        unsafe { self.driver.launch_graph(self.graph) }
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        self.driver.destroy_graph(self.graph);
-    }
 }
 
 impl Gpu {
@@ -80,6 +61,8 @@ impl Gpu {
             nccl: None,
             group: None,
             traffic: Arc::default(),
+            held: Arc::default(),
+            capture: Arc::default(),
             failing: None,
         }
     }
@@ -113,6 +96,7 @@ impl Gpu {
     }
 
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.capture.refuse("synchronize")?;
         self.finish_group()?;
         self.driver.synchronize()
     }
@@ -135,6 +119,8 @@ impl Gpu {
         Ok(Self {
             group: Some(Arc::new(group)),
             traffic: Arc::clone(&self.traffic),
+            held: Arc::clone(&self.held),
+            capture: Arc::clone(&self.capture),
             ..self.beside(alone.driver)
         })
     }
@@ -180,6 +166,8 @@ impl Gpu {
         Self {
             failing: Some(Arc::new(AtomicU64::new(n))),
             traffic: Arc::clone(&self.traffic),
+            held: Arc::clone(&self.held),
+            capture: Arc::clone(&self.capture),
             ..self.beside(Arc::clone(&self.driver))
         }
     }
@@ -205,6 +193,7 @@ impl Gpu {
     }
 
     pub(crate) fn record(&self) -> Result<Mark, Error> {
+        self.capture.refuse("record")?;
         let event = self.driver.record()?;
         let driver = Arc::clone(&self.driver);
         Ok(Mark { driver, event })
@@ -212,6 +201,7 @@ impl Gpu {
 
     pub(crate) fn wait(&self, mark: &Mark) -> Result<(), Error> {
         // An event is the driver's own kind of number: another back end's would be taken for something else.
+        self.capture.refuse("wait")?;
         match self.driver.device_id() == mark.driver.device_id() {
             true => self.driver.wait(mark.event),
             false => Err(self.other_device("wait")),
@@ -225,7 +215,7 @@ impl Gpu {
             0 => 0,
             bytes => self.take_memory(bytes)?,
         };
-        let memory = Memory::new(&self.driver, address, bytes);
+        let memory = Memory::new(&self.driver, (address, bytes), &self.held);
         Ok(Buffer {
             store: Store::Gpu(memory),
         })
@@ -238,11 +228,7 @@ impl Gpu {
 
     pub(crate) fn zeros<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
         let buffer = self.allocate(len)?;
-        let memory = self.memory("zeros", &buffer)?;
-        if memory.bytes > 0 {
-            // SAFETY: the memory was allocated above with this size.
-            unsafe { self.driver.clear(memory.address, memory.bytes)? };
-        }
+        self.clear_memory(self.memory("zeros", &buffer)?)?;
         Ok(buffer)
     }
 
@@ -258,6 +244,7 @@ impl Gpu {
         values: &[T],
         buffer: &mut Buffer<T>,
     ) -> Result<(), Error> {
+        self.capture.refuse("copy from the host")?;
         let memory = self.memory_to_write("write", buffer)?;
         assert_eq!(memory.bytes, size_of_val(values), "the caller checks");
         if memory.bytes > 0 {
@@ -269,6 +256,7 @@ impl Gpu {
     }
 
     pub(crate) fn download<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
+        self.capture.refuse("copy to the host")?;
         let memory = self.memory("download", buffer)?;
         self.finish_group()?;
         let mut values = vec![T::default(); buffer.len()];
@@ -293,6 +281,8 @@ impl Gpu {
         let target = self.memory_to_write("copy", target)?;
         assert_eq!(source.bytes, target.bytes, "the caller checks");
         if source.bytes > 0 {
+            self.capture.hold(source, false);
+            self.capture.hold(target, true);
             // SAFETY: both are whole allocations of this driver, of one size, and distinct since one is borrowed mutably.
             unsafe {
                 self.driver
@@ -310,6 +300,10 @@ impl Gpu {
         if memory.lease.is_some() || !self.shares_device(memory) {
             return Err(self.other_device("adopt"));
         }
+        let Some(memory) = memory.alone() else {
+            let why = "a captured graph has launches on this memory".to_string();
+            return Err(Error::invalid("adopt", why));
+        };
         let event = memory.driver.record()?;
         let driver = Arc::clone(&memory.driver);
         self.wait(&Mark { driver, event })?;
@@ -347,6 +341,18 @@ impl Gpu {
         self.traffic.read()
     }
 
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.held()
+    }
+
+    pub(crate) fn take_peak_bytes(&self) -> u64 {
+        self.held.take_peak()
+    }
+
+    pub(crate) fn n_launches(&self) -> u64 {
+        self.traffic.n_launches()
+    }
+
     /// Whether the memory is this stream's.
     pub(crate) fn owns(&self, memory: &Memory) -> bool {
         Arc::ptr_eq(&memory.driver, &self.driver)
@@ -354,8 +360,12 @@ impl Gpu {
 
     /// Overwrites the buffer with zeros.
     pub(crate) fn clear<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
-        let memory = self.memory_to_write("clear", buffer)?;
+        self.clear_memory(self.memory_to_write("clear", buffer)?)
+    }
+
+    fn clear_memory(&self, memory: &Memory) -> Result<(), Error> {
         if memory.bytes > 0 {
+            self.capture.hold(memory, true);
             // SAFETY: the memory is this driver's and has this size.
             unsafe { self.driver.clear(memory.address, memory.bytes)? };
         }
@@ -412,6 +422,10 @@ impl Gpu {
         if shape.is_empty() {
             return Ok(());
         }
+        match self.capture.is_recorder() {
+            true => self.capture.hold_all(args.iter().filter_map(Arg::memory)),
+            false => self.traffic.count_launch(),
+        }
         // SAFETY: the values fit the signature (checked above); the rest is the caller's promise.
         unsafe { self.driver.launch(kernel, shape, values.as_mut_slice()) }
     }
@@ -432,52 +446,6 @@ impl Gpu {
         unsafe {
             self.driver
                 .matmul(shape, [a.address, b.address, out.address])
-        }
-    }
-
-    /// See [`crate::Device::capture`].
-    pub(crate) fn capture(
-        &self,
-        kernels: &[&str],
-        f: impl FnOnce() -> Result<(), Error>,
-    ) -> Result<Graph, Error> {
-        for kernel in kernels {
-            self.driver.prepare(kernels::find(kernel)?)?;
-        }
-        self.driver.begin_capture()?;
-        let mut capture = Capture {
-            driver: &self.driver,
-            is_open: true,
-        };
-        let recorded = f();
-        let ended = capture.end();
-        recorded?; // what went wrong inside is the cause of what the end says
-        Ok(Graph {
-            driver: Arc::clone(&self.driver),
-            graph: ended?,
-        })
-    }
-}
-
-/// An open capture; it ends also by a panic, so that the thread's launches run again.
-struct Capture<'a> {
-    driver: &'a Arc<dyn Driver>,
-    is_open: bool,
-}
-
-impl Capture<'_> {
-    fn end(&mut self) -> Result<u64, Error> {
-        self.is_open = false;
-        self.driver.end_capture()
-    }
-}
-
-impl Drop for Capture<'_> {
-    fn drop(&mut self) {
-        if self.is_open
-            && let Ok(graph) = self.driver.end_capture()
-        {
-            self.driver.destroy_graph(graph);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes that a stream's copies move over the bus between host and device.
+//! What a stream was given: bytes that copies move over the bus between host and device, launches, memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,9 +33,46 @@ impl Direction {
 pub(super) struct TrafficCounter {
     pub(super) to_device: Direction,
     pub(super) to_host: Direction,
+    launches: AtomicU64,
+}
+
+/// Bytes of the allocations of a stream.
+#[derive(Debug, Default)]
+pub(super) struct MemoryCounter {
+    held: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl MemoryCounter {
+    pub(super) fn add(&self, bytes: usize) {
+        let held = self.held.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        self.peak.fetch_max(held, Ordering::Relaxed);
+    }
+
+    pub(super) fn sub(&self, bytes: usize) {
+        self.held.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were held since the last call, the first since the stream was opened.
+    pub(super) fn take_peak(&self) -> u64 {
+        self.peak.swap(self.held(), Ordering::Relaxed)
+    }
 }
 
 impl TrafficCounter {
+    pub(super) fn count_launch(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Launches so far; a graph's is one.
+    pub(super) fn n_launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
     pub(super) fn read(&self) -> Traffic {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Traffic {

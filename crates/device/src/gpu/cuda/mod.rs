@@ -104,6 +104,14 @@ impl Cuda {
             && *self.recorder() == Some(thread::current().id())
     }
 
+    /// Where the calling thread's work goes.
+    fn work_stream(&self) -> sys::CUstream {
+        match self.is_recorder() {
+            true => self.recording.0,
+            false => self.stream.0,
+        }
+    }
+
     fn released(&self) -> MutexGuard<'_, Vec<u64>> {
         self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,7 +226,7 @@ impl Driver for Cuda {
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {
         self.context.enter()?;
         // SAFETY: the caller's promise; the stream is alive.
-        unsafe { result::memset_d8_async(address, 0, bytes, self.stream.0) }
+        unsafe { result::memset_d8_async(address, 0, bytes, self.work_stream()) }
             .map_err(|e| self.context.failed("cuMemsetD8Async", e))
     }
 
@@ -237,7 +245,7 @@ impl Driver for Cuda {
     unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error> {
         self.context.enter()?;
         // SAFETY: the caller's promise; the stream is alive.
-        unsafe { result::memcpy_dtod_async(target, source, bytes, self.stream.0) }
+        unsafe { result::memcpy_dtod_async(target, source, bytes, self.work_stream()) }
             .map_err(|e| self.context.failed("cuMemcpyDtoDAsync", e))
     }
 
@@ -255,10 +263,6 @@ impl Driver for Cuda {
             *pointer = std::ptr::from_mut(value).cast();
         }
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        let stream = match self.is_recorder() {
-            true => self.recording.0,
-            false => self.stream.0,
-        };
         // SAFETY: the function is loaded, the pointers lead to live values of its parameters; the rest is the caller's promise.
         unsafe {
             result::launch_kernel(
@@ -266,7 +270,7 @@ impl Driver for Cuda {
                 (gx, gy, gz),
                 (bx, by, bz),
                 shape.shared_bytes,
-                stream,
+                self.work_stream(),
                 &mut pointers,
             )
         }
@@ -287,6 +291,9 @@ impl Driver for Cuda {
     }
 
     unsafe fn matmul(&self, shape: MatMul, addresses: [u64; 3]) -> Option<Result<(), Error>> {
+        if self.is_recorder() {
+            return None; // cuBLAS works on the other stream
+        }
         if let Err(e) = self.context.enter() {
             return Some(Err(e));
         }
@@ -395,7 +402,8 @@ impl Driver for Cuda {
                 "this stream is being recorded already",
             ));
         }
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // Memory is taken and given back on another stream meanwhile, which the stricter modes forbid.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive and not the legacy one.
         unsafe { stream::begin_capture(self.recording.0, mode) }
             .map_err(|e| self.context.failed("cuStreamBeginCapture", e))?;

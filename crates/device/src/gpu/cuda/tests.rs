@@ -272,3 +272,37 @@ fn all_kernels_are_loaded_before_ranks_meet() {
         assert_eq!(loaded(), [files.len(), KERNELS.len()]);
     });
 }
+
+/// What was captured is one call of the driver, with copies and clears.
+#[test]
+fn a_graph_is_one_call() {
+    with_driver("a_graph_is_one_call", |driver| {
+        let device = cuda();
+        let x = device.upload(&[1.0; 300]).unwrap();
+        let mut y = device.zeros(300).unwrap();
+        let graph = device.capture(&[], || {
+            let mut between = device.zeros(300)?;
+            scale(&device, 3.0, &x, &mut between)?;
+            let mut copied = device.allocate(300)?;
+            device.copy(&between, &mut copied)?;
+            scale(&device, 2.0, &copied, &mut y)
+        });
+        let graph = graph.unwrap();
+        const CALLS: [&str; 4] = [
+            "cuLaunchKernel",
+            "cuMemsetD8Async",
+            "cuMemcpyDtoDAsync",
+            "cuGraphLaunch",
+        ];
+        let counts = || CALLS.map(|call| driver.count(call));
+        for _ in 0..3 {
+            device.clear(&mut y).unwrap();
+            let before = counts();
+            graph.launch().unwrap();
+            let after = counts();
+            let calls: Vec<i64> = after.iter().zip(before).map(|(n, m)| n - m).collect();
+            assert_eq!(calls, [0, 0, 0, 1]);
+            assert_eq!(device.download(&y).unwrap(), [6.0; 300]);
+        }
+    });
+}

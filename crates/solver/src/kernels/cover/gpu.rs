@@ -166,8 +166,7 @@ impl<'a> GpuEpisode<'a> {
             self.rounds = Some(rounds);
         }
         if let Some(rounds) = &self.rounds {
-            // SAFETY: the recorded launches use the graph, which outlives self, and buffers of self.
-            unsafe { rounds.launch()? };
+            rounds.launch()?;
         }
         self.n_rounds_done += n_rounds as u64;
         let after = self.progress()?;
