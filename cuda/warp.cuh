@@ -15,6 +15,9 @@ __device__ __forceinline__ unsigned long long thread_of_grid() {
     return static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
+// A block's number in a grid whose z has what is too much for y.
+__device__ __forceinline__ unsigned block_in_y() { return blockIdx.z * gridDim.y + blockIdx.y; }
+
 __device__ __forceinline__ unsigned long long warp_of_grid() { return thread_of_grid() / WARP; }
 
 __device__ __forceinline__ unsigned long long warps_of_grid() {

@@ -11,9 +11,8 @@
 // n_negatives is at most 31. Sample i has the rate `rate + rate_slope * i`, the samples of a group that of its first.
 // Bytes of one sample, tables in f32: (2 + K) rows read and added to = 8 * dim * (2 + K): 7168 for dim 128, K 5.
 //
-// sgns_order<1|2>_<f32|f16>          dim <= 128, dim % 4 == 0, no losses: a warp a sample, vertex row and all targets
-// in
-//                                    registers
+// sgns_order<1|2>_<f32|f16>          dim <= 128, dim % 4 == 0, no losses: a warp a sample, vertex row and all
+//                                    targets in registers
 // sgns_order<1|2>_<f32|f16>_any      every dim, losses
 // sgns_order<1|2>_<f32|f16>_shared5  dim <= 128, dim % 4 == 0, at most 5 negatives, no losses: a warp a group, whose
 //                                    negatives stand in registers
@@ -32,61 +31,9 @@
 // geometry.
 #include "kernel.cuh"
 #include "sgns.cuh"
+#include "sgns_groups.cuh"
 
 namespace sgns {
-
-template <int N> struct Row {
-    Four part[N];
-};
-
-// Columns 4 * lane + 128 * i of a row; columns beyond `dim` read as 0.
-template <int N, class T> __device__ inline Row<N> load_row(const T *table, unsigned row, unsigned dim, unsigned lane) {
-    Row<N> out;
-    const T *at = table + static_cast<unsigned long long>(row) * dim;
-    for (int i = 0; i < N; ++i) {
-        const unsigned column = 4 * lane + 128 * i;
-        out.part[i] = column < dim ? load_four(at + column) : zero_four();
-    }
-    return out;
-}
-
-template <int N, class T>
-__device__ inline void add_row(T *table, unsigned row, unsigned dim, unsigned lane, const Row<N> &v, float factor,
-                               unsigned random) {
-    T *at = table + static_cast<unsigned long long>(row) * dim;
-    for (int i = 0; i < N; ++i) {
-        const unsigned column = 4 * lane + 128 * i;
-        if (column < dim) add_four(at + column, scaled(factor, v.part[i]), random + 0x85EBCA6Bu * i);
-    }
-}
-
-template <int N> __device__ inline float dot_of(const Row<N> &a, const Row<N> &b) {
-    float sum = 0.0f;
-    for (int i = 0; i < N; ++i) sum += sgns::dot_of(a.part[i], b.part[i]);
-    return warp_sum(sum);
-}
-
-template <int N> __device__ inline void add_scaled(Row<N> &sum, float factor, const Row<N> &v) {
-    for (int i = 0; i < N; ++i) sgns::add_scaled(sum.part[i], factor, v.part[i]);
-}
-
-template <int N> __device__ inline Row<N> zero_row() {
-    Row<N> v;
-    for (int i = 0; i < N; ++i) v.part[i] = zero_four();
-    return v;
-}
-
-// Random bits for rounding: one word a lane and sample, spread over targets and columns. Only fp16 tables need any.
-template <class T> __device__ inline unsigned rounding_word(const Job &, unsigned long long, unsigned) { return 0; }
-template <>
-__device__ inline unsigned rounding_word<unsigned short>(const Job &job, unsigned long long i, unsigned lane) {
-    return philox(job.seed, job.first_sample + i, lane, ROUNDING).word[0];
-}
-
-template <class T> __device__ inline RoundingWords rounding_words_of(unsigned) { return RoundingWords{{0u, 0u}}; }
-template <> __device__ inline RoundingWords rounding_words_of<unsigned short>(unsigned random) {
-    return rounding_words(random);
-}
 
 // One sample by one warp with at most 128 * N columns; up to TILE target rows are in flight together. Lane k draws
 // target k. Gives the loss, or 0.
@@ -161,173 +108,6 @@ template <class T> __device__ float sample_of_any_dim(const Job &job, unsigned l
     return loss;
 }
 
-// A group of samples by one warp: the rows of its negatives stand still in shared memory and their sums are added once.
-template <int N, class T>
-__device__ void group_in_shared(const Job &job, unsigned long long first, unsigned long long end, T *vertex, T *context,
-                                float *rows, float *losses) {
-    const unsigned lane = lane_of_warp();
-    const unsigned padded = 128 * N; // one row, and behind all rows the sums
-    float *sums = rows + job.n_negatives * padded;
-    const float rate = rate_of(job, first); // of the whole group
-    for (unsigned k = 0; k < job.n_negatives; ++k) {
-        const Row<N> row = load_row<N>(context, target_of(job, first, k + 1, 0), job.dim, lane);
-        for (int c = 0; c < N; ++c)
-            for (int j = 0; j < 4; ++j) {
-                rows[k * padded + 128 * c + 4 * lane + j] = row.part[c].at[j];
-                sums[k * padded + 128 * c + 4 * lane + j] = 0.0f;
-            }
-    }
-    // Every lane reads back its own columns only: no barrier is needed.
-    for (unsigned long long i = first; i < end; ++i) {
-        const Edge edge = edge_of(job, i);
-        const Row<N> source = load_row<N>(vertex, edge.source, job.dim, lane);
-        const Row<N> target = load_row<N>(context, edge.target, job.dim, lane);
-        const unsigned random = rounding_word<T>(job, i, lane);
-        const float dot = dot_of<N>(source, target);
-        const float factor = approximate_coefficient(dot, true, rate);
-        float loss = losses ? loss_of(dot, true) : 0.0f;
-        Row<N> gradient = zero_row<N>();
-        add_scaled<N>(gradient, factor, target);
-        add_row<N>(context, edge.target, job.dim, lane, source, factor, random + 0xC2B2AE35u);
-        for (unsigned k = 0; k < job.n_negatives; ++k) {
-            Row<N> row;
-            for (int c = 0; c < N; ++c) {
-                const float4 v = *reinterpret_cast<const float4 *>(rows + k * padded + 128 * c + 4 * lane);
-                row.part[c] = Four{{v.x, v.y, v.z, v.w}};
-            }
-            const float negative_dot = dot_of<N>(source, row);
-            const float negative = approximate_coefficient(negative_dot, false, rate);
-            if (losses) loss += loss_of(negative_dot, false);
-            add_scaled<N>(gradient, negative, row);
-            for (int c = 0; c < N; ++c) {
-                float4 *at = reinterpret_cast<float4 *>(sums + k * padded + 128 * c + 4 * lane);
-                const float4 old = *at;
-                Four sum{{old.x, old.y, old.z, old.w}};
-                sgns::add_scaled(sum, negative, source.part[c]);
-                *at = make_float4(sum.at[0], sum.at[1], sum.at[2], sum.at[3]);
-            }
-        }
-        add_row<N>(vertex, edge.source, job.dim, lane, gradient, 1.0f, random);
-        if (losses && lane == 0) losses[i] = loss;
-    }
-    const unsigned random = rounding_word<T>(job, first, lane);
-    for (unsigned k = 0; k < job.n_negatives; ++k) {
-        Row<N> sum;
-        for (int c = 0; c < N; ++c) {
-            const float4 v = *reinterpret_cast<const float4 *>(sums + k * padded + 128 * c + 4 * lane);
-            sum.part[c] = Four{{v.x, v.y, v.z, v.w}};
-        }
-        add_row<N>(context, target_of(job, first, k + 1, 0), job.dim, lane, sum, 1.0f, random + 0xC2B2AE35u * (k + 2));
-    }
-}
-
-// Adds factor * v to what a row held as `old`: f32 rows lose nothing, fp16 rows what others wrote meanwhile.
-__device__ inline void update_four(float *at, const Four &, float factor, const Four &v, const RoundingWords &) {
-    add_four(at, scaled(factor, v), 0u);
-}
-
-__device__ inline void update_four(unsigned short *at, const Four &old, float factor, const Four &v,
-                                   const RoundingWords &random) {
-    Four sum = old;
-    sgns::add_scaled(sum, factor, v);
-    store_four(at, sum, random);
-}
-
-// A lane's four columns of a table.
-template <class T> struct Columns {
-    T *first;
-    unsigned row_bytes;
-
-    // One multiplication: multiply, widen and add.
-    __device__ T *of(unsigned row) const {
-        return reinterpret_cast<T *>(reinterpret_cast<unsigned long long>(first) +
-                                     static_cast<unsigned long long>(row) * row_bytes);
-    }
-};
-
-// The negatives of a group: a lane's columns of each, and what is to be added to them.
-template <int K> struct Negatives {
-    Four row[K];
-    Four sum[K];
-};
-
-// One sample with at most K <= 7 negatives in registers, of whose dot products the warp makes eight sums at once. A
-// negative that is not there is a row of zeros. `is_inside`: this lane has columns.
-template <int K, bool ONE_TABLE, class T>
-__device__ inline void sample_beside_negatives(const Edge &edge, float rate, const Columns<T> &vertex,
-                                               const Columns<T> &context, bool is_inside, Negatives<K> &negatives,
-                                               unsigned random) {
-    T *const source = vertex.of(edge.source);
-    T *const target = context.of(edge.target);
-    const Four s = load_four_if(is_inside, source);
-    const Four t = load_four_if(is_inside, target);
-    float dots[8] = {sgns::dot_of(s, t)};
-#pragma unroll
-    for (int k = 0; k < K; ++k) dots[k + 1] = sgns::dot_of(s, negatives.row[k]);
-    const bool is_positive = lane_of_warp() < 4u;
-    const float own_factor = approximate_coefficient(warp_sum_of_eight(dots), is_positive, rate);
-    const float factor = __shfl_sync(ALL_LANES, own_factor, 0);
-    Four gradient = scaled(factor, t);
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-        const float negative = __shfl_sync(ALL_LANES, own_factor, 4 * k + 4);
-        sgns::add_scaled(gradient, negative, negatives.row[k]);
-        sgns::add_scaled(negatives.sum[k], negative, s);
-    }
-    if (!is_inside) return;
-    const RoundingWords words = rounding_words_of<T>(random);
-    update_four(target, t, factor, s, words);
-    const bool is_loop = ONE_TABLE && edge.source == edge.target; // its row has just been written
-    const Four now = is_loop ? load_four(source) : s;
-    update_four(source, now, 1.0f, gradient, RoundingWords{{words.word[0] * 0x2C1B3C6Du, words.word[1] * 0x297A2D39u}});
-}
-
-// A group of samples by one warp, with the rows of its at most K negatives in registers; dim <= 128.
-template <int K, bool ONE_TABLE, class T>
-__device__ inline void group_in_registers(const Job &job, unsigned long long first, unsigned long long end,
-                                          const Columns<T> &vertex, const Columns<T> &context) {
-    const unsigned lane = lane_of_warp();
-    const bool is_inside = 4u * lane < job.dim;
-    const unsigned own_negative = lane < job.n_negatives ? target_of(job, first, lane + 1u, 0u) : 0u;
-    const float rate = rate_of(job, first); // of the whole group
-    Negatives<K> negatives;
-#pragma unroll
-    for (unsigned k = 0; k < K; ++k) {
-        const unsigned row = __shfl_sync(ALL_LANES, own_negative, k);
-        negatives.row[k] = load_four_if(is_inside && k < job.n_negatives, context.of(row));
-        negatives.sum[k] = zero_four();
-    }
-    unsigned random = rounding_word<T>(job, first, lane);
-    for (unsigned long long base = first; base < end; base += WARP) { // lane l reads edge l
-        const Edge own = base + lane < end ? edge_of(job, base + lane) : Edge{0u, 0u};
-        const unsigned n = end - base < WARP ? static_cast<unsigned>(end - base) : WARP;
-#pragma unroll 1
-        for (unsigned i = 0; i < n; ++i) {
-            const Edge edge = {__shfl_sync(ALL_LANES, own.source, i), __shfl_sync(ALL_LANES, own.target, i)};
-            sample_beside_negatives<K, ONE_TABLE>(edge, rate, vertex, context, is_inside, negatives, random);
-            random += 0xC2B2AE35u;
-        }
-    }
-#pragma unroll
-    for (unsigned k = 0; k < K; ++k) {
-        const unsigned row = __shfl_sync(ALL_LANES, own_negative, k);
-        if (is_inside && k < job.n_negatives) add_four(context.of(row), negatives.sum[k], random + 0x85EBCA6Bu * k);
-    }
-}
-
-// At most K negatives, dim <= 128, dim % 4 == 0, no losses.
-template <int K, bool ONE_TABLE, class T> __device__ void run_registers(const Job &job, T *vertex, T *context) {
-    const unsigned row_bytes = job.dim * sizeof(T);
-    const Columns<T> of_vertex = {vertex + 4u * lane_of_warp(), row_bytes};
-    const Columns<T> of_context = {context + 4u * lane_of_warp(), row_bytes};
-    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
-    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
-        const unsigned long long first = g * job.group;
-        const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
-        group_in_registers<K, ONE_TABLE>(job, first, end, of_vertex, of_context);
-    }
-}
-
 template <class T> __device__ void run(const Job &job, T *vertex, T *context) {
     for (unsigned long long i = warp_of_grid(); i < job.count; i += warps_of_grid())
         sample_in_registers<1, 6, false>(job, i, vertex, context);
@@ -339,21 +119,6 @@ template <class T> __device__ void run_any(const Job &job, T *vertex, T *context
         const float loss = in_registers ? sample_in_registers<2, 3, true>(job, i, vertex, context)
                                         : sample_of_any_dim(job, i, vertex, context);
         if (losses && (lane_of_warp()) == 0) losses[i] = loss;
-    }
-}
-
-// dim <= 256, dim % 4 == 0; `memory` holds 2 * n_negatives rows of 128 or 256 floats for each warp of the block.
-template <class T> __device__ void run_shared(const Job &job, T *vertex, T *context, float *losses, float *memory) {
-    const unsigned padded = job.dim <= 128 ? 128 : 256;
-    float *rows = memory + 2ull * job.n_negatives * padded * (threadIdx.x >> 5);
-    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
-    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
-        const unsigned long long first = g * job.group;
-        const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
-        if (padded == 128)
-            group_in_shared<1>(job, first, end, vertex, context, rows, losses);
-        else
-            group_in_shared<2>(job, first, end, vertex, context, rows, losses);
     }
 }
 

@@ -226,4 +226,59 @@ __device__ inline void add_one(unsigned short *at, float v, unsigned random) {
     store_relaxed(at, float_to_half_stochastic(load_one(at) + v, mix(random)));
 }
 
+// ---- Rows of a table in a warp's registers.
+
+template <int N> struct Row {
+    Four part[N];
+};
+
+// Columns 4 * lane + 128 * i of a row; columns beyond `dim` read as 0.
+template <int N, class T> __device__ inline Row<N> load_row(const T *table, unsigned row, unsigned dim, unsigned lane) {
+    Row<N> out;
+    const T *at = table + static_cast<unsigned long long>(row) * dim;
+    for (int i = 0; i < N; ++i) {
+        const unsigned column = 4 * lane + 128 * i;
+        out.part[i] = column < dim ? load_four(at + column) : zero_four();
+    }
+    return out;
+}
+
+template <int N, class T>
+__device__ inline void add_row(T *table, unsigned row, unsigned dim, unsigned lane, const Row<N> &v, float factor,
+                               unsigned random) {
+    T *at = table + static_cast<unsigned long long>(row) * dim;
+    for (int i = 0; i < N; ++i) {
+        const unsigned column = 4 * lane + 128 * i;
+        if (column < dim) add_four(at + column, scaled(factor, v.part[i]), random + 0x85EBCA6Bu * i);
+    }
+}
+
+template <int N> __device__ inline float dot_of(const Row<N> &a, const Row<N> &b) {
+    float sum = 0.0f;
+    for (int i = 0; i < N; ++i) sum += sgns::dot_of(a.part[i], b.part[i]);
+    return warp_sum(sum);
+}
+
+template <int N> __device__ inline void add_scaled(Row<N> &sum, float factor, const Row<N> &v) {
+    for (int i = 0; i < N; ++i) sgns::add_scaled(sum.part[i], factor, v.part[i]);
+}
+
+template <int N> __device__ inline Row<N> zero_row() {
+    Row<N> v;
+    for (int i = 0; i < N; ++i) v.part[i] = zero_four();
+    return v;
+}
+
+// Random bits for rounding: one word a lane and sample, spread over targets and columns. Only fp16 tables need any.
+template <class T> __device__ inline unsigned rounding_word(const Job &, unsigned long long, unsigned) { return 0; }
+template <>
+__device__ inline unsigned rounding_word<unsigned short>(const Job &job, unsigned long long i, unsigned lane) {
+    return philox(job.seed, job.first_sample + i, lane, ROUNDING).word[0];
+}
+
+template <class T> __device__ inline RoundingWords rounding_words_of(unsigned) { return RoundingWords{{0u, 0u}}; }
+template <> __device__ inline RoundingWords rounding_words_of<unsigned short>(unsigned random) {
+    return rounding_words(random);
+}
+
 } // namespace sgns

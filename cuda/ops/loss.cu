@@ -3,17 +3,15 @@
 // Shapes: pred and target have n elements, upstream one; partials (doubles, as u64) one a block; out one element
 // (loss) or n (derivative). Bytes: 8 n (loss), 12 n (derivative).
 //
-// Determinism: f64 sums in a fixed order: block b adds the elements b * PER_BLOCK .. (b + 1) * PER_BLOCK, thread t
+// Determinism: f64 sums in a fixed order: block b adds the elements b * 4096 .. (b + 1) * 4096, thread t
 // of it every 256th from t, then a tree; the blocks' sums are added by the same tree. The order depends on n alone.
 //
 // Source: Huber, "Robust Estimation of a Location Parameter" (1964); f64 as in the host's loss.
+#include "block_sum.cuh"
 #include "kernel.cuh"
 #include "warp.cuh"
 
 namespace {
-
-constexpr unsigned THREADS = 256u;
-constexpr unsigned long long PER_BLOCK = 4096ull;
 
 __device__ inline double penalty(float error, float delta, unsigned huber) {
     const double e = error;
@@ -25,18 +23,6 @@ __device__ inline double penalty(float error, float delta, unsigned huber) {
     return size <= d ? 0.5 * e * e : d * (size - 0.5 * d);
 }
 
-// The sum over the block's threads, known to thread 0. All 256 threads call it.
-__device__ inline double block_sum(double own, double *sums) {
-    sums[threadIdx.x] = own;
-    for (unsigned half = THREADS / 2u; half > 0u; half /= 2u) {
-        __syncthreads();
-        if (threadIdx.x < half) {
-            sums[threadIdx.x] += sums[threadIdx.x + half];
-        }
-    }
-    return sums[0];
-}
-
 } // namespace
 
 // Grid: (ceil(n / 4096)). A single block writes the loss itself; several leave their sums for loss_sum_fwd.
@@ -44,11 +30,11 @@ extern "C" __global__ void __launch_bounds__(256)
     loss_fwd(const float *__restrict__ pred, const float *__restrict__ target,
              unsigned long long *__restrict__ partials, float *__restrict__ out, unsigned long long n, float delta,
              unsigned huber) {
-    __shared__ double sums[THREADS];
-    const unsigned long long first = blockIdx.x * PER_BLOCK;
-    const unsigned long long end = n - first < PER_BLOCK ? n : first + PER_BLOCK;
+    __shared__ double sums[SUM_THREADS];
+    const unsigned long long first = blockIdx.x * SUMMED_PER_BLOCK;
+    const unsigned long long end = n - first < SUMMED_PER_BLOCK ? n : first + SUMMED_PER_BLOCK;
     double own = 0.0;
-    for (unsigned long long i = first + threadIdx.x; i < end; i += THREADS) {
+    for (unsigned long long i = first + threadIdx.x; i < end; i += SUM_THREADS) {
         own += penalty(pred[i] - target[i], delta, huber);
     }
     const double sum = block_sum(own, sums);
@@ -66,10 +52,10 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     loss_sum_fwd(const unsigned long long *__restrict__ partials, float *__restrict__ out,
                  unsigned long long n_partials, unsigned long long n) {
-    __shared__ double sums[THREADS];
+    __shared__ double sums[SUM_THREADS];
     const double *const parts = reinterpret_cast<const double *>(partials);
     double own = 0.0;
-    for (unsigned long long i = threadIdx.x; i < n_partials; i += THREADS) {
+    for (unsigned long long i = threadIdx.x; i < n_partials; i += SUM_THREADS) {
         own += parts[i];
     }
     const double sum = block_sum(own, sums);

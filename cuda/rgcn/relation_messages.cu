@@ -132,14 +132,14 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Each chunk's part of the gradient of the weights, [n_chunks, n_terms * width]; the caller adds them by relation.
-// Grid: n_chunks blocks in x, one for 256 weights in y.
+// Grid: n_chunks blocks in x, one for 256 weights in y and z.
 extern "C" __global__ void __launch_bounds__(256)
     relation_messages_weights_relation_bwd(const float *__restrict__ x, const float *__restrict__ dy,
                                            const unsigned *__restrict__ source,
                                            const unsigned *__restrict__ by_relation,
                                            const unsigned *__restrict__ chunk_starts, float *__restrict__ out,
                                            unsigned x_stride, unsigned n_terms, unsigned width) {
-    const unsigned j = blockIdx.y * blockDim.x + threadIdx.x;
+    const unsigned j = block_in_y() * blockDim.x + threadIdx.x;
     if (j >= n_terms * width) {
         return;
     }

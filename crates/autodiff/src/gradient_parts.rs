@@ -29,6 +29,11 @@ impl DeviceGradient {
         Self { parts }
     }
 
+    /// The derivatives that are there.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Buffer> + Clone {
+        self.parts.iter().flatten().map(|part| &**part)
+    }
+
     /// A flat run, uploaded in the parameters' parts.
     pub(crate) fn upload(device: &Device, params: &Params, flat: &[f32]) -> Result<Self, Error> {
         if flat.len() != params.trained_len() {
@@ -48,7 +53,7 @@ impl DeviceGradient {
     /// Squares are summed in f32, in the order of [`ops::matmul`].
     pub fn norm(&self, device: &Device) -> Result<f32, Error> {
         let mut total = device.zeros(1)?;
-        for part in self.parts.iter().flatten() {
+        for part in self.parts() {
             let product = MatMul {
                 rows: 1,
                 inner: part.len(),
@@ -91,7 +96,7 @@ impl DeviceGradient {
             }
         };
         // A step of descent: sum -= -decay * values.
-        ops::sgd(device, -decay, &mut sum, &values)?;
+        ops::sgd(device, -decay, &mut sum, &values, None)?;
         *part = Some(Arc::new(sum));
         Ok(())
     }

@@ -44,6 +44,7 @@ mod shape;
 mod simd;
 mod softmax;
 mod sparse;
+mod step_numbers;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,7 @@ pub use shape::Rows;
 pub use shardgraph_device::MatMul;
 pub use softmax::{argmax_rows, log_softmax};
 pub use sparse::{MaskedProduct, SparseProduct, masked_sparse_product, sparse_product};
+pub use step_numbers::StepNumbers;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -4,6 +4,7 @@ use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
 
 use crate::launch::BLOCK;
 use crate::simd::arch;
+use crate::step_numbers::StepNumbers;
 
 /// The constants of one Adam step (Kingma and Ba 2015, algorithm 1), with its step count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +49,7 @@ impl Adam {
 
     /// `1 - beta^step` of both moments. Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first
     /// step.
-    fn corrections(&self) -> (f32, f32) {
+    pub fn corrections(&self) -> (f32, f32) {
         let correction = |beta: f32| 1.0 - f64::from(beta).powi(self.step.min(1 << 30) as i32);
         (correction(self.beta1) as f32, correction(self.beta2) as f32)
     }
@@ -59,7 +60,8 @@ impl Adam {
 /// # Shapes
 /// `params`, `grad`, `first` and `second` moments have one length.
 /// # Errors
-/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length);
+/// [`ErrorKind::Unsupported`](shardgraph_device::ErrorKind::Unsupported) for numbers in memory on the host.
 /// # Source
 /// Kingma and Ba, "Adam" (2015), algorithm 1.
 pub fn adam(
@@ -69,12 +71,14 @@ pub fn adam(
     grad: &Buffer,
     first: &mut Buffer,
     second: &mut Buffer,
+    numbers: Option<&StepNumbers>,
 ) -> Result<(), Error> {
     const OP: &str = "adam";
     checks::len(OP, "grad", params.len(), grad)?;
     checks::len(OP, "first", params.len(), first)?;
     checks::len(OP, "second", params.len(), second)?;
     if device.is_host() {
+        StepNumbers::refuse(OP, device, numbers)?;
         adam_on_host(
             adam,
             params.on_host_mut(OP)?,
@@ -86,21 +90,22 @@ pub fn adam(
     }
     let n = grad.len();
     let (correction1, correction2) = adam.corrections();
-    let args = [
+    let mut args = vec![
         Arg::write(params),
         Arg::read(grad),
         Arg::write(first),
         Arg::write(second),
-        Arg::u64(n as u64),
-        Arg::f32(adam.learning_rate),
-        Arg::f32(adam.beta1),
-        Arg::f32(adam.beta2),
-        Arg::f32(adam.epsilon),
-        Arg::f32(correction1),
-        Arg::f32(correction2),
     ];
-    // SAFETY: all four buffers have n elements.
-    unsafe { device.launch("adam_step", Launch::threads(n.div_ceil(4), BLOCK), &args) }
+    args.extend(numbers.map(StepNumbers::args).into_iter().flatten());
+    args.push(Arg::u64(n as u64));
+    args.extend(numbers.is_none().then(|| Arg::f32(adam.learning_rate)));
+    args.extend([adam.beta1, adam.beta2, adam.epsilon].map(Arg::f32));
+    if numbers.is_none() {
+        args.extend([correction1, correction2].map(Arg::f32));
+    }
+    let kernel = StepNumbers::kernel(numbers, ["adam_step", "adam_captured_step"]);
+    // SAFETY: all four buffers have n elements, those of the numbers 3 and 2.
+    unsafe { device.launch(kernel, Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 fn adam_on_host(
@@ -173,7 +178,7 @@ pub struct RmsProp {
 /// # Shapes
 /// `params`, `grad`, `mean_square` and `velocity` have one length.
 /// # Errors
-/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+/// As [`adam`].
 /// # Source
 /// That of [`RmsProp`].
 pub fn rms_prop(
@@ -183,6 +188,7 @@ pub fn rms_prop(
     grad: &Buffer,
     mean_square: &mut Buffer,
     velocity: &mut Buffer,
+    numbers: Option<&StepNumbers>,
 ) -> Result<(), Error> {
     const OP: &str = "rms_prop";
     checks::len(OP, "grad", params.len(), grad)?;
@@ -195,6 +201,7 @@ pub fn rms_prop(
         epsilon,
     } = constants;
     if device.is_host() {
+        StepNumbers::refuse(OP, device, numbers)?;
         let values = params.on_host_mut(OP)?.iter_mut().zip(grad.on_host(OP)?);
         let velocity = velocity.on_host_mut(OP)?;
         let moments = mean_square.on_host_mut(OP)?.iter_mut().zip(velocity);
@@ -207,51 +214,46 @@ pub fn rms_prop(
         return Ok(());
     }
     let n = grad.len();
-    let args = [
+    let mut args = vec![
         Arg::write(params),
         Arg::read(grad),
         Arg::write(mean_square),
         Arg::write(velocity),
-        Arg::u64(n as u64),
-        Arg::f32(learning_rate),
-        Arg::f32(decay),
-        Arg::f32(momentum),
-        Arg::f32(epsilon),
     ];
-    // SAFETY: all four buffers have n elements.
-    unsafe {
-        device.launch(
-            "rms_prop_step",
-            Launch::threads(n.div_ceil(4), BLOCK),
-            &args,
-        )
-    }
+    args.extend(numbers.map(StepNumbers::args).into_iter().flatten());
+    args.push(Arg::u64(n as u64));
+    args.extend(numbers.is_none().then(|| Arg::f32(learning_rate)));
+    args.extend([decay, momentum, epsilon].map(Arg::f32));
+    let kernel = StepNumbers::kernel(numbers, ["rms_prop_step", "rms_prop_captured_step"]);
+    // SAFETY: all four buffers have n elements, those of the numbers 3 and 2.
+    unsafe { device.launch(kernel, Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 /// One step of gradient descent: `params -= learning_rate * grad`.
 ///
 /// # Errors
-/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+/// As [`adam`].
 pub fn sgd(
     device: &Device,
     learning_rate: f32,
     params: &mut Buffer,
     grad: &Buffer,
+    numbers: Option<&StepNumbers>,
 ) -> Result<(), Error> {
     const OP: &str = "sgd";
     checks::len(OP, "grad", params.len(), grad)?;
     if device.is_host() {
+        StepNumbers::refuse(OP, device, numbers)?;
         let values = params.on_host_mut(OP)?.iter_mut().zip(grad.on_host(OP)?);
         values.for_each(|(value, &g)| *value -= learning_rate * g);
         return Ok(());
     }
     let n = grad.len();
-    let args = [
-        Arg::write(params),
-        Arg::read(grad),
-        Arg::u64(n as u64),
-        Arg::f32(learning_rate),
-    ];
-    // SAFETY: both buffers have n elements.
-    unsafe { device.launch("sgd_step", Launch::threads(n.div_ceil(4), BLOCK), &args) }
+    let mut args = vec![Arg::write(params), Arg::read(grad)];
+    args.extend(numbers.map(StepNumbers::args).into_iter().flatten());
+    args.push(Arg::u64(n as u64));
+    args.extend(numbers.is_none().then(|| Arg::f32(learning_rate)));
+    let kernel = StepNumbers::kernel(numbers, ["sgd_step", "sgd_captured_step"]);
+    // SAFETY: both buffers have n elements, those of the numbers 3 and 2.
+    unsafe { device.launch(kernel, Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }

@@ -93,7 +93,15 @@ fn adam(report: &Report, n: usize) -> Result<(), Error> {
     };
     report.case("adam", Work::bytes(28 * n), || {
         step.step += 1;
-        ops::adam(device, step, &mut params, &grad, &mut first, &mut second)
+        ops::adam(
+            device,
+            step,
+            &mut params,
+            &grad,
+            &mut first,
+            &mut second,
+            None,
+        )
     })?;
     Ok(())
 }

@@ -276,7 +276,7 @@ proptest! {
                 let step = i as u64 + 1;
                 let adam = Adam { learning_rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, step };
                 let grad = device.upload(&vec![g; n]).unwrap();
-                ops::adam(&device, adam, &mut p, &grad, &mut m, &mut v).unwrap();
+                ops::adam(&device, adam, &mut p, &grad, &mut m, &mut v, None).unwrap();
             }
             for got in device.download(&p).unwrap() {
                 prop_assert!((f64::from(got) - want).abs() < 1e-4, "{} {}", got, want);
@@ -308,8 +308,8 @@ fn descents_match_their_formulas() {
         let (mut p, mut s, mut v, mut q) = (up(0.5), up(1.0), up(0.0), up(0.5));
         for g in grads {
             let grad = up(g);
-            ops::rms_prop(&device, constants, &mut p, &grad, &mut s, &mut v).unwrap();
-            ops::sgd(&device, 0.01, &mut q, &grad).unwrap();
+            ops::rms_prop(&device, constants, &mut p, &grad, &mut s, &mut v, None).unwrap();
+            ops::sgd(&device, 0.01, &mut q, &grad, None).unwrap();
         }
         for (got, want) in [(p, want), (q, plain)] {
             let got = device.download(&got).unwrap();
@@ -319,7 +319,7 @@ fn descents_match_their_formulas() {
             );
         }
         let mut short = device.zeros(2).unwrap();
-        assert!(ops::sgd(&device, 0.1, &mut short, &up(0.0)).is_err());
+        assert!(ops::sgd(&device, 0.1, &mut short, &up(0.0), None).is_err());
         assert!(
             ops::rms_prop(
                 &device,
@@ -327,10 +327,77 @@ fn descents_match_their_formulas() {
                 &mut up(0.0),
                 &up(0.0),
                 &mut short,
-                &mut v
+                &mut v,
+                None
             )
             .is_err()
         );
+    }
+}
+
+/// Steps that find their numbers in memory are those that get them as arguments, against a gradient that was cut before.
+#[test]
+fn steps_take_their_numbers_from_memory() {
+    let n = 4099;
+    let derivatives: Vec<f32> = (0..n).map(|i| 0.01 * rough(i)).collect();
+    let constants = ops::Adam {
+        learning_rate: 0.1,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        step: 3,
+    };
+    for device in gpus() {
+        let (grad, other) = (device.upload(&derivatives), device.upload(&[3.0, 4.0]));
+        let (grad, other) = (grad.unwrap(), other.unwrap());
+        let mut numbers = ops::StepNumbers::new(&device).unwrap();
+        let sum: f64 = derivatives.iter().map(|g| f64::from(*g).powi(2)).sum();
+        let wanted = (sum + 25.0).sqrt() as f32;
+        numbers
+            .bound(&device, [&grad, &other].into_iter(), None)
+            .unwrap();
+        let norm = numbers.norm(&device).unwrap();
+        assert!((norm - wanted).abs() <= 1e-6 * wanted, "{norm} {wanted}");
+        for max_norm in [None, Some(1e9), Some(0.5 * norm)] {
+            let parts = [&grad, &other].into_iter();
+            numbers.bound(&device, parts, max_norm).unwrap();
+            let factor = max_norm.map_or(1.0, |max| if norm > max { max / norm } else { 1.0 });
+            let cut: Vec<f32> = derivatives.iter().map(|g| factor * g).collect();
+            let cut = device.upload(&cut).unwrap();
+            numbers
+                .write(&device, 0.02, constants.corrections())
+                .unwrap();
+            let run = |grad: &Buffer, rate, numbers: Option<&ops::StepNumbers>| {
+                let ones = || device.upload(&vec![0.5; n]).unwrap();
+                let (mut p, mut m, mut v) = (ones(), ones(), ones());
+                let adam = ops::Adam {
+                    learning_rate: rate,
+                    step: if numbers.is_some() { 1 } else { 3 },
+                    ..constants
+                };
+                ops::adam(&device, adam, &mut p, grad, &mut m, &mut v, numbers).unwrap();
+                ops::sgd(&device, rate, &mut m, grad, numbers).unwrap();
+                let constants = ops::RmsProp {
+                    learning_rate: rate,
+                    decay: 0.9,
+                    momentum: 0.5,
+                    epsilon: 0.1,
+                };
+                let mut s = ones();
+                ops::rms_prop(&device, constants, &mut v, grad, &mut s, &mut p, numbers).unwrap();
+                [p, m, v, s].map(|buffer| bits_of(&device.download(&buffer).unwrap()))
+            };
+            assert_eq!(run(&grad, 9.0, Some(&numbers)), run(&cut, 0.02, None));
+        }
+        // A gradient without a finite norm changes nothing.
+        for broken in [f32::NAN, f32::INFINITY] {
+            let broken = device.upload(&[1.0, broken]).unwrap();
+            numbers.bound(&device, [&broken].into_iter(), None).unwrap();
+            assert!(!numbers.norm(&device).unwrap().is_finite());
+            let mut p = device.upload(&[0.5, 0.25]).unwrap();
+            ops::sgd(&device, 1.0, &mut p, &broken, Some(&numbers)).unwrap();
+            assert_eq!(device.download(&p).unwrap(), [0.5, 0.25]);
+        }
     }
 }
 
