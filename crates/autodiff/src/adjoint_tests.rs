@@ -221,9 +221,9 @@ fn misfits_of_the_new_operations_are_named() {
     }
 }
 
-/// Sums and repetitions of columns have the bits of products with ones, forward and backward.
+/// Sums and repetitions of columns are products with ones, forward and backward: on the host with their bits.
 #[test]
-fn columns_have_the_bits_of_products_with_ones() {
+fn columns_are_products_with_ones() {
     for device in gpus().into_iter().chain([Device::host()]) {
         for (rows, cols) in [
             (1, 1),
@@ -263,9 +263,20 @@ fn columns_have_the_bits_of_products_with_ones() {
                 let target = ctx.input(Shape::new(rows, cols), &target).unwrap();
                 let loss = ctx.loss(Loss::Mse, product, target).unwrap();
                 let grad = ctx.param_gradient(loss).unwrap();
-                (bits(&ctx.values(wide).unwrap()), bits(&grad))
+                [ctx.values(wide).unwrap(), grad]
             };
-            assert_eq!(run(false), run(true), "{rows} {cols}");
+            for (given, wanted) in run(false).iter().zip(&run(true)) {
+                if device.is_host() {
+                    assert_eq!(bits(given), bits(wanted), "{rows} {cols}");
+                }
+                let largest = wanted
+                    .iter()
+                    .fold(0.0f32, |largest, x| largest.max(x.abs()));
+                for (given, wanted) in given.iter().zip(wanted) {
+                    let is_near = (given - wanted).abs() <= 1e-5 * largest;
+                    assert!(is_near, "{rows} {cols}: {given} {wanted}");
+                }
+            }
         }
     }
 }

@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer_pool;
+mod captured_step;
 mod ctx;
 mod device_comm;
 mod eager;
@@ -68,6 +69,8 @@ pub mod testing;
 #[cfg(test)]
 mod adjoint_tests;
 #[cfg(test)]
+mod captured_step_tests;
+#[cfg(test)]
 mod custom_tests;
 #[cfg(test)]
 mod device_training_tests;
@@ -81,6 +84,7 @@ mod resident_tests;
 mod tests;
 
 pub use buffer_pool::BufferPool;
+pub use captured_step::{CapturedStep, OptimiserMut};
 pub use ctx::Ctx;
 pub use device_comm::{DeviceComm, PartLengths, leave_group, rank_device};
 pub use eager::Eager;

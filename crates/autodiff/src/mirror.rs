@@ -23,6 +23,24 @@ pub(crate) struct Mirror {
 struct Parts {
     device: Device,
     buffers: Vec<Arc<Buffer>>,
+    /// Another one where a buffer is another one.
+    identity: Identity,
+}
+
+/// Stands for buffers on a device: equal for the same ones.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity(Arc<()>);
+
+impl Identity {
+    fn new() -> Self {
+        Self(Arc::new(()))
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Mirror {
@@ -73,6 +91,11 @@ impl Mirror {
         Ok(values)
     }
 
+    /// Which buffers the device's copy is in, where there is one.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.device.get().map(|parts| parts.identity.clone())
+    }
+
     /// Whether the values are on a device.
     pub(crate) fn device(&self) -> Option<&Device> {
         self.device.get().map(|parts| &parts.device)
@@ -112,6 +135,7 @@ impl Mirror {
                 let mut own = device.allocate(buffer.len())?;
                 device.copy(buffer, &mut own)?;
                 *buffer = Arc::new(own);
+                parts.identity = Identity::new();
             }
         }
         self.host = OnceLock::new();
@@ -126,6 +150,7 @@ impl Mirror {
         Ok(Parts {
             device: device.clone(),
             buffers: buffers?,
+            identity: Identity::new(),
         })
     }
 }

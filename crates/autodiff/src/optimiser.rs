@@ -1,7 +1,7 @@
 //! Optimisers over the trained part of the flat parameter arena.
 
 use shardgraph_device::{Buffer, Device};
-use shardgraph_ops as ops;
+use shardgraph_ops::{self as ops, StepNumbers};
 
 use crate::gradient_parts::for_each_trained;
 use crate::optimiser_slots::OptimiserSlots;
@@ -118,14 +118,33 @@ impl Adam {
         params: &mut Params,
         gradient: &DeviceGradient,
     ) -> Result<(), Error> {
-        let constants = self.constants();
-        let step = |values: &mut Buffer, grad: &Buffer, [first, second]: [&mut Buffer; 2]| {
-            ops::adam(device, constants, values, grad, first, second)
-        };
-        self.moments
-            .step_on_device(device, params, gradient, step)?;
+        self.launch_step(device, params, gradient, None)?;
         self.n_steps += 1;
         Ok(())
+    }
+
+    /// The launches of a step that is not counted.
+    pub(crate) fn launch_step(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &DeviceGradient,
+        numbers: Option<&StepNumbers>,
+    ) -> Result<(), Error> {
+        let constants = self.constants();
+        let step = |values: &mut Buffer, grad: &Buffer, [first, second]: [&mut Buffer; 2]| {
+            ops::adam(device, constants, values, grad, first, second, numbers)
+        };
+        self.moments.step_on_device(device, params, gradient, step)
+    }
+
+    pub(crate) fn slots_mut(&mut self) -> &mut OptimiserSlots {
+        &mut self.moments
+    }
+
+    /// The corrections of the next step.
+    pub(crate) fn corrections(&self) -> (f32, f32) {
+        self.constants().corrections()
     }
 }
 
@@ -161,9 +180,20 @@ impl Sgd {
         params: &mut Params,
         gradient: &DeviceGradient,
     ) -> Result<(), Error> {
+        self.launch_step(device, params, gradient, None)
+    }
+
+    /// The launches of a step.
+    pub(crate) fn launch_step(
+        &self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &DeviceGradient,
+        numbers: Option<&StepNumbers>,
+    ) -> Result<(), Error> {
         let rate = self.learning_rate;
         for_each_trained(device, params, gradient, |_, values, grad| {
-            Ok(ops::sgd(device, rate, values, grad)?)
+            Ok(ops::sgd(device, rate, values, grad, numbers)?)
         })
     }
 }

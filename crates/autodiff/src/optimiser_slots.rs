@@ -3,7 +3,7 @@
 use shardgraph_device::{Buffer, Device};
 
 use crate::gradient_parts::for_each_trained;
-use crate::mirror::Mirror;
+use crate::mirror::{Identity, Mirror};
 use crate::params::unshared;
 use crate::{DeviceGradient, Error, Params};
 
@@ -35,6 +35,18 @@ impl OptimiserSlots {
     /// Copies both to the host, where a device has newer ones.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.0.iter().try_for_each(Mirror::sync)
+    }
+
+    /// Brings both to a device, in buffers that nothing shares; gives which they are.
+    pub(crate) fn prepare(
+        &mut self,
+        device: &Device,
+        offsets: &[usize],
+    ) -> Result<[Option<Identity>; 2], Error> {
+        for slot in &mut self.0 {
+            slot.buffers_mut(device, offsets)?;
+        }
+        Ok(self.0.each_ref().map(Mirror::identity))
     }
 
     /// A step on a device: `step` gets the values of each trained parameter that the loss depends on,

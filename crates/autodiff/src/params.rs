@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardgraph_device::{Buffer, Device};
 use shardgraph_ops::{self as ops, Binary};
 
-use crate::mirror::Mirror;
+use crate::mirror::{Identity, Mirror};
 use crate::{Error, Shape};
 
 /// A handle to one parameter.
@@ -312,6 +312,11 @@ impl Params {
         let n_trained = self.n_trained();
         let buffers = self.values.buffers_mut(device, &self.offsets)?;
         Ok(&mut buffers[..n_trained])
+    }
+
+    /// Which buffers the parameters have on a device, where they have some.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.values.identity()
     }
 
     /// The ends of the trained parameters in the flat run, with a 0 before them.

@@ -1,18 +1,21 @@
 //! A plan on a device: one arena, filled again by every run.
 
-use std::collections::BTreeMap;
+mod captured;
+mod refill;
+
+pub(crate) use captured::record;
+
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::{Arena, Buffer, Device, DeviceKind, Places, zeros_vec_on_huge_pages};
+use shardgraph_device::{
+    Arena, Buffer, Device, DeviceKind, Graph, Places, zeros_vec_on_huge_pages,
+};
 use shardgraph_ops::RowIndex;
 
-use crate::operation::signature;
 use crate::plan::Step;
 use crate::shape_rules::check_values;
-use crate::{
-    DeviceComm, Error, Op, Operand, Output, Params, Payload, Plan, Recorder, Run, Shape, Var,
-};
+use crate::{DeviceComm, Error, Op, Operand, Output, Params, Plan, Run, Shape, Var};
 
 /// A loaded [`Plan`]; each run writes every value of it at the same address.
 ///
@@ -37,6 +40,8 @@ pub struct Program {
     indices: Vec<Option<RowIndex>>,
     /// On the host, memory that operations use while they run.
     scratch: Vec<f32>,
+    /// The operations as one launch of a device, once [`Program::run_captured`] has recorded them.
+    graph: Option<Graph>,
     /// Fills each slot with NaN before it is written, so that what a kernel leaves out shows.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) poisons: bool,
@@ -70,6 +75,7 @@ impl Program {
             deadline: Timeout::default(),
             indices: Vec::new(),
             scratch: Vec::new(),
+            graph: None,
             #[cfg(any(test, feature = "testing"))]
             poisons: false,
         };
@@ -161,13 +167,26 @@ impl Program {
     pub fn run_again(&mut self, comm: &mut Comm) -> Result<(), Error> {
         self.check_resident("run_again")?;
         self.check_rank(comm)?;
-        if self.state == State::Nothing {
-            return usage(
-                "program: run_again was called before it has parameters: call set_params or run"
-                    .to_string(),
-            );
-        }
+        self.check_has_params("run_again")?;
         self.run_steps(comm, None)
+    }
+
+    fn gradient_vars(&self) -> Result<&[Option<Var>], Error> {
+        match &self.plan.outputs.gradient {
+            Some(grads) => Ok(grads),
+            None => usage(
+                "program: it has no gradient: call Recorder::output_param_gradient".to_string(),
+            ),
+        }
+    }
+
+    fn check_has_params(&self, method: &str) -> Result<(), Error> {
+        match self.state {
+            State::Nothing => usage(format!(
+                "program: {method} was called before it has parameters: call set_params or run"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn check_resident(&self, method: &str) -> Result<(), Error> {
@@ -212,6 +231,7 @@ impl Program {
 
     /// Drops all values; the next run makes the slots anew.
     fn forget(&mut self) {
+        self.graph = None; // it holds the slots
         self.values.fill(None);
         self.slots = None;
         self.is_set.fill(true);
@@ -231,7 +251,7 @@ impl Program {
         Ok(())
     }
 
-    fn check_params(&self, params: &Params) -> Result<(), Error> {
+    pub(crate) fn check_params(&self, params: &Params) -> Result<(), Error> {
         let shapes = params.ids().map(|id| params.shape(id));
         if !shapes.eq(self.plan.param_shapes.iter().copied()) {
             return usage(
@@ -389,87 +409,6 @@ impl Program {
         Ok(held.expect("the values were made above, on the host"))
     }
 
-    /// Takes over everything that another recording of the same program hands over with its operations: values of
-    /// inputs, row numbers, layouts, masks, scales, shards.
-    ///
-    /// The recording may end where the forward part does: the gradient refers to the same things.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where an operation, operand, number or shape differs from the first recording, or where two
-    /// operations that shared one thing no longer do; the program stays as it was. The device's error, after which it has
-    /// to be refilled before it runs.
-    pub fn refill(&mut self, recorder: &Recorder<'_>) -> Result<(), Error> {
-        let new = recorder.nodes();
-        if let Some(at) = self.first_difference(new) {
-            let name = |nodes: &[(Op, Shape)]| {
-                nodes.get(at).map_or("nothing".to_string(), |(op, shape)| {
-                    format!("{} {shape}", op.name())
-                })
-            };
-            return usage(format!(
-                "program: refill found {} as operation {at}, where the plan has {}: record a plan for each shape of batch",
-                name(new),
-                name(&self.plan.nodes)
-            ));
-        }
-        let mut changed = BTreeMap::new();
-        let payload = |op: &Op| op.operation().and_then(|operation| operation.payload());
-        for (i, (op, _)) in new.iter().enumerate() {
-            let old = payload(&self.plan.nodes[i].0);
-            let (Some(old), Some(payload)) = (old, payload(op)) else {
-                continue;
-            };
-            let address = payload.address();
-            let known = changed.entry(old.address()).or_insert(payload);
-            if known.address() != address {
-                return usage(format!(
-                    "program: refill found other row numbers, another layout or graph at operation {i} ({}) than at an earlier one that shared it",
-                    op.name()
-                ));
-            }
-        }
-        for (i, (op, _)) in new.iter().enumerate() {
-            if let (Op::Input(held), Op::Input(given)) = (&mut self.plan.nodes[i].0, op) {
-                held.values = Arc::clone(&given.values);
-            }
-        }
-        self.is_set.fill(true);
-        self.set_payloads(&changed)?;
-        self.indices = self.resident_indices()?;
-        Ok(())
-    }
-
-    /// Puts what has changed, by the address of what was there, into all operations.
-    fn set_payloads(&mut self, changed: &BTreeMap<usize, Payload>) -> Result<(), Error> {
-        for (op, _) in &mut self.plan.nodes {
-            let Op::Apply { operation, .. } = op else {
-                continue;
-            };
-            let new = operation
-                .payload()
-                .and_then(|old| changed.get(&old.address()));
-            let Some(new) = new else { continue };
-            let Some(new) = operation.with_payload(new) else {
-                let name = operation.name();
-                return usage(format!(
-                    "program: {name} gives a payload and takes no other: implement Operation::with_payload"
-                ));
-            };
-            *operation = new;
-        }
-        Ok(())
-    }
-
-    /// The first operation of another recording that is not the plan's.
-    fn first_difference(&self, new: &[(Op, Shape)]) -> Option<usize> {
-        let same = |(a, b): (&(Op, Shape), &(Op, Shape))| {
-            a.1 == b.1 && signature(&a.0, |var| var.0) == signature(&b.0, |var| var.0)
-        };
-        let old = self.plan.nodes.iter();
-        let n_same = old.zip(new).take_while(|pair| same(*pair)).count();
-        (n_same < new.len()).then_some(n_same)
-    }
-
     /// A copy of a named output, row-major.
     ///
     /// # Errors
@@ -523,11 +462,7 @@ impl Program {
     /// # Errors
     /// As [`Program::param_gradient`]; `flat` may have got some of the derivatives then.
     pub fn append_param_gradient(&self, flat: &mut Vec<f32>) -> Result<(), Error> {
-        let Some(grads) = &self.plan.outputs.gradient else {
-            return usage(
-                "program: it has no gradient: call Recorder::output_param_gradient".to_string(),
-            );
-        };
+        let grads = self.gradient_vars()?;
         let shapes = &self.plan.param_shapes[..grads.len()];
         flat.reserve(shapes.iter().map(Shape::len).sum());
         for (grad, shape) in grads.iter().zip(shapes) {
@@ -545,9 +480,13 @@ impl Program {
     fn buffer(&self, var: Var) -> Result<&Buffer, Error> {
         match &self.values[self.plan.alias_of[var.index()] as usize] {
             Some(values) if self.state == State::Run => Ok(values),
-            _ => usage("program: it has no outputs before it has run".to_string()),
+            _ => Err(no_outputs()),
         }
     }
+}
+
+fn no_outputs() -> Error {
+    Error::Usage("program: it has no outputs before it has run".to_string())
 }
 
 /// A slot for writing. Peers that read a value of a program get a copy of it, so that the slot has one owner.

@@ -1,7 +1,7 @@
 //! Gradient descent by running root mean squares, with momentum.
 
 use shardgraph_device::{Buffer, Device};
-use shardgraph_ops as ops;
+use shardgraph_ops::{self as ops, StepNumbers};
 
 use crate::optimiser_slots::OptimiserSlots;
 use crate::{DeviceGradient, Error, Params};
@@ -116,9 +116,24 @@ impl RmsProp {
         params: &mut Params,
         gradient: &DeviceGradient,
     ) -> Result<(), Error> {
+        self.launch_step(device, params, gradient, None)
+    }
+
+    pub(crate) fn slots_of_device(&mut self) -> &mut OptimiserSlots {
+        &mut self.slots
+    }
+
+    /// The launches of a step.
+    pub(crate) fn launch_step(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &DeviceGradient,
+        numbers: Option<&StepNumbers>,
+    ) -> Result<(), Error> {
         let constants = self.constants();
         let step = |values: &mut Buffer, grad: &Buffer, [square, velocity]: [&mut Buffer; 2]| {
-            ops::rms_prop(device, constants, values, grad, square, velocity)
+            ops::rms_prop(device, constants, values, grad, square, velocity, numbers)
         };
         self.slots.step_on_device(device, params, gradient, step)
     }

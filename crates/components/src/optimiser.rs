@@ -1,7 +1,7 @@
 //! The optimisers by one name, with a bound on the gradient's norm, and their state as bytes.
 
 use shardgraph_autodiff::device::Device;
-use shardgraph_autodiff::{Adam, Gradient, Params, RmsProp, Sgd};
+use shardgraph_autodiff::{Adam, CapturedStep, Gradient, OptimiserMut, Params, RmsProp, Sgd};
 
 use crate::error::Call;
 use crate::{AdamConstants, Error, OptimiserConfig, OptimiserRule};
@@ -150,6 +150,29 @@ impl Optimiser {
             State::RmsProp(rms_prop) => rms_prop.step_on_device(device, params, gradient)?,
         }
         Ok(norm)
+    }
+
+    /// A whole step of training on a device, recorded once: the program's gradient, its bound and the step against it are one
+    /// launch.
+    ///
+    /// # Errors
+    /// As [`Optimiser::step`]; the device's.
+    pub fn step_captured(
+        &mut self,
+        params: &mut Params,
+        step: &mut CapturedStep,
+    ) -> Result<f32, Error> {
+        let call = Call::new("optimiser", "Optimiser::step_captured");
+        if params.trained_len() != self.n_params {
+            let (expected, given) = (self.n_params.to_string(), params.trained_len().to_string());
+            return Err(call.mismatch("the number of trained parameters", expected, given));
+        }
+        let rule = match &mut self.state {
+            State::Adam(adam) => OptimiserMut::Adam(adam),
+            State::Sgd(sgd) => OptimiserMut::Sgd(sgd),
+            State::RmsProp(rms_prop) => OptimiserMut::RmsProp(rms_prop),
+        };
+        finite(step.run(params, rule, self.max_gradient_norm)?)
     }
 
     /// What a gradient of this norm is multiplied by, where it is too long.

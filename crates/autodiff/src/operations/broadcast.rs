@@ -1,7 +1,6 @@
 //! Columns: one repeated side by side, and the sum of all.
 
-use shardgraph_device::DeviceKind;
-use shardgraph_ops::MatMul as Dims;
+use shardgraph_ops::{Binary, MatMul as Dims, Rows};
 
 use super::rule::Rule;
 use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Role, Run, Shape, Var, World};
@@ -17,11 +16,12 @@ pub struct BroadcastColumn {
 /// The sum of each row, as one column.
 ///
 /// # Determinism
-/// The terms are added in the order of the device's product with a column of ones, whose bits it has.
+/// The order of a row's terms depends on their number alone. On the host it is that of the product with a column of ones,
+/// whose bits the sum has.
 #[derive(Debug, Clone, Copy)]
 pub struct RowSums;
 
-/// A product with a matrix of ones.
+/// A product with a matrix of ones, on the host.
 fn times_ones(run: &Run<'_>, x: Operand<'_>, ones: Shape, out: Output<'_>) -> Result<(), Error> {
     let dims = Dims {
         rows: x.shape.rows,
@@ -30,12 +30,14 @@ fn times_ones(run: &Run<'_>, x: Operand<'_>, ones: Shape, out: Output<'_>) -> Re
         transpose_a: false,
         transpose_b: false,
     };
-    let device = run.device();
-    let ones = match device.kind() {
-        DeviceKind::Host => vec![1.0; ones.len()].into(),
-        _ => device.upload(&vec![1.0; ones.len()])?,
-    };
-    Ok(ops::matmul(device, dims, x.values, &ones, out.values)?)
+    let ones = vec![1.0; ones.len()].into();
+    Ok(ops::matmul(
+        run.device(),
+        dims,
+        x.values,
+        &ones,
+        out.values,
+    )?)
 }
 
 impl Operation for BroadcastColumn {
@@ -56,7 +58,19 @@ impl Operation for BroadcastColumn {
         operands: &[Operand<'_>],
         out: Output<'_>,
     ) -> Result<(), Error> {
-        times_ones(run, operands[0], Shape::new(1, self.n_cols), out)
+        let device = run.device();
+        if device.is_host() {
+            return times_ones(run, operands[0], Shape::new(1, self.n_cols), out);
+        }
+        let rows = Rows {
+            n_rows: out.shape.rows,
+            width: out.shape.cols,
+        };
+        let (zeros, column) = (device.zeros(out.values.len())?, operands[0].values);
+        let op = Binary::Add;
+        Ok(ops::binary_column(
+            device, op, rows, &zeros, column, out.values,
+        )?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -87,7 +101,11 @@ impl Operation for RowSums {
         operands: &[Operand<'_>],
         out: Output<'_>,
     ) -> Result<(), Error> {
-        times_ones(run, operands[0], Shape::new(operands[0].shape.cols, 1), out)
+        let (device, x) = (run.device(), operands[0]);
+        match device.is_host() {
+            true => times_ones(run, x, Shape::new(x.shape.cols, 1), out),
+            false => Ok(ops::row_sums(device, x.rows(), x.values, out.values)?),
+        }
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
