@@ -72,7 +72,7 @@ impl ActPrograms {
             .program
             .set_input(acting.observations, observations)?;
         acting.is_stale = true; // a run that fails drops the weights
-        acting.program.run_again(&mut acting.solo)?;
+        acting.program.run_captured(&mut acting.solo)?;
         acting.is_stale = false;
         let rows = acting.read()?;
         match rows.iter().all(|x| x.is_finite()) {

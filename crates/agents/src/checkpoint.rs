@@ -38,6 +38,14 @@ pub(crate) struct Learner<'a> {
     pub(crate) device: &'a Device,
 }
 
+impl Learner<'_> {
+    /// Copies weights and the optimiser's state to the host, where the device has newer ones.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.params.sync()?;
+        Ok(self.optimiser.sync()?)
+    }
+}
+
 /// `run.json`: the same for all, and what an algorithm adds.
 #[derive(Serialize, Deserialize)]
 struct File<M> {

@@ -38,7 +38,7 @@ mod act_programs;
 mod advance;
 mod agent;
 mod apex;
-mod block_sum;
+mod block_update;
 mod build_agent;
 mod checkpoint;
 mod config;

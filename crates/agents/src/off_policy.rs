@@ -82,6 +82,7 @@ impl OffPolicyRun {
 
     /// Everything that decides how the run goes on.
     pub(crate) fn to_checkpoint(&self, learner: Learner<'_>) -> Result<Checkpoint, Error> {
+        learner.sync()?;
         let mut tensors = Tensors::new();
         tensors.add_f32("weights", learner.params.flat())?;
         tensors.add_u8("optimiser", learner.optimiser.to_bytes())?;

@@ -208,7 +208,7 @@ impl PolicyProgram {
             self.program.set_params(params)?;
         }
         self.is_stale = true; // a run that fails drops the weights
-        self.program.run_again(&mut self.solo)?;
+        self.program.run_captured(&mut self.solo)?;
         self.is_stale = false;
         self.read(LOGITS, &mut said.logits)?;
         self.read(VALUES, &mut said.values)?;

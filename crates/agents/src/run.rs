@@ -327,6 +327,7 @@ impl shardgraph_job::Trainer for Training {
     }
 
     fn end(&mut self, _: &mut Ranks<'_>) -> Result<(), Error> {
+        self.trainer.params().sync()?;
         weights::check_learned(self.trainer.params().trained())
     }
 

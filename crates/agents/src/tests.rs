@@ -1,5 +1,6 @@
 //! Settings, whole runs in folders, weights in files, and that cart and pole is learnt.
 
+pub(crate) mod device;
 pub(crate) mod environments;
 mod own_environment;
 mod ranks;

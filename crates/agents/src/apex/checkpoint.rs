@@ -39,6 +39,8 @@ pub(super) fn checkpoint_of(
     learner: &Learner,
     lock_step: Option<(&Shard, &Actor)>,
 ) -> Result<Checkpoint, Error> {
+    learner.agent.params().sync()?;
+    learner.agent.optimiser().sync()?;
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.agent.params().flat())?;
     tensors.add_u8("optimiser", learner.agent.optimiser().to_bytes())?;

@@ -60,14 +60,15 @@ impl Learner {
         let update = self
             .agent
             .update((rows, Some(weights)), comm, Timeout::default())?;
-        self.count_update();
+        self.count_update()?;
         Ok(update)
     }
 
-    fn count_update(&mut self) {
+    fn count_update(&mut self) -> Result<(), Error> {
         self.n_updates += 1;
-        if self.n_updates.is_multiple_of(self.target_sync_updates) {
-            self.agent.sync_target();
+        match self.n_updates.is_multiple_of(self.target_sync_updates) {
+            true => self.agent.sync_target(),
+            false => Ok(()),
         }
     }
 
@@ -95,7 +96,7 @@ impl Replica for Learner {
     fn learn(&mut self, batch: &SharedBatch, comm: &mut Comm) -> Result<(), Error> {
         let batch = (&batch.rows, Some(&batch.weights[..]));
         self.agent.update(batch, comm, Timeout::default())?;
-        self.count_update();
+        self.count_update()?;
         Ok(())
     }
 

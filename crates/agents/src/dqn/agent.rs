@@ -11,11 +11,11 @@ use shardgraph_random::KeyedRng;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
-use super::update::{Gradient, Update, UpdateProgram};
+use super::update::{Update, UpdateProgram};
 use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm};
-use crate::error::{Call, Error, diverged};
+use crate::error::{Call, Error};
 use crate::observations::{ActionBuffer, Seen};
 use crate::rules::Widths;
 use crate::run_environments::Spaces;
@@ -212,13 +212,8 @@ impl DqnAgent {
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<Update, Error> {
-        let Gradient { gradient, update } =
-            self.update.gradient(&self.params, batch, comm, deadline)?;
-        if !update.loss.is_finite() {
-            return Err(diverged("DqnAgent", "update", "the loss"));
-        }
-        self.optimiser
-            .step(&self.device, &mut self.params, gradient)?;
+        let learner = (&mut self.params, &mut self.optimiser);
+        let update = self.update.step(learner, batch, comm, deadline)?;
         self.weights_changed();
         Ok(update)
     }
@@ -229,9 +224,11 @@ impl DqnAgent {
     }
 
     /// Copies the online weights into the target network.
-    pub fn sync_target(&mut self) {
-        let copied = self.params.copy_trained_to_frozen();
-        copied.expect("both networks were built alike");
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn sync_target(&mut self) -> Result<(), Error> {
+        Ok(self.params.copy_trained_to_frozen()?)
     }
 
     pub(crate) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
@@ -303,8 +300,7 @@ impl Agent for DqnAgent {
     /// Into both networks. What the optimiser has learned of the old weights stays.
     fn import(&mut self, path: &Path) -> Result<(), Error> {
         self.set_weights(&weights::read(path, &self.params)?)?;
-        self.sync_target();
-        Ok(())
+        self.sync_target()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The agent's update against plain loops and for every number of ranks; and acting.
 #![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
+mod device;
 mod eager;
 mod runs;
 

@@ -117,7 +117,7 @@ impl OffPolicyAgent for DqnAgent {
 
     fn pass(&mut self, config: &AgentConfig, step: u64) -> Result<(), Error> {
         if step.is_multiple_of(config.algorithm.dqn()?.target_sync_steps) {
-            self.sync_target();
+            self.sync_target()?;
         }
         Ok(())
     }

@@ -1,17 +1,17 @@
-//! One update's gradient: a recorded program over a block of the batch, and the exact sum over the blocks of all ranks.
+//! One update: a recorded program over a block of the batch, the exact sum over the blocks of all ranks, and the step.
 
 use std::fmt::Display;
 
-use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
+use shardgraph_autodiff::{Ctx, Params, Recorder};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_components::{DqnBatch, QNetwork};
+use shardgraph_components::{DqnBatch, Optimiser, QNetwork};
 use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
 use super::memory::{column, layout_of};
-use crate::block_sum::BlockSum;
-use crate::error::{Call, Error};
+use crate::block_update::{BatchShape, BlockUpdate};
+use crate::error::{Call, Error, diverged};
 use crate::observations::penalties;
 use crate::run_environments::Spaces;
 
@@ -24,31 +24,18 @@ pub struct Update {
     pub q_mean: f32,
 }
 
-/// The program of one block, and what the blocks of a batch add up to.
+/// The program of one block, and what its inputs are made of.
 #[derive(Debug)]
 pub(super) struct UpdateProgram {
-    program: Program,
+    blocks: BlockUpdate,
     inputs: DqnBatch,
     layout: ColumnLayout,
     n_blocks: usize,
     block_rows: usize,
     n_actions: usize,
-    solo: Comm,
-    /// Gradient, loss, mean value, and the TD errors of the batch, 0 outside of the block.
-    sum: BlockSum,
     one_hot: Vec<f32>,
     penalties: Vec<f32>,
 }
-
-/// The gradient of a batch, and what is told of it.
-pub(super) struct Gradient<'a> {
-    pub(super) gradient: &'a mut [f32],
-    pub(super) update: Update,
-}
-
-const LOSS: &str = "loss";
-const Q_MEAN: &str = "mean value";
-const TD_ERRORS: &str = "TD errors";
 
 impl UpdateProgram {
     /// Records the program of a block of the settings' batch.
@@ -75,45 +62,48 @@ impl UpdateProgram {
         let loss = record.scale(output.loss, share)?;
         let sum = record.sum_rows(output.predictions)?;
         let q_mean = record.scale(sum, share / block_rows as f32)?;
-        record.output(LOSS, loss);
-        record.output(Q_MEAN, q_mean);
-        record.output(TD_ERRORS, output.td_errors);
-        record.output_param_gradient(loss)?;
-        let width = params.trained_len() + 2 + config.batch_size;
+        let told = [loss, q_mean, output.td_errors];
+        let shape = BatchShape {
+            n_params: params.trained_len(),
+            n_blocks,
+            n_numbers: 2,
+            n_rows: block_rows,
+        };
         Ok(UpdateProgram {
-            program: record.plan().load(device)?,
+            blocks: BlockUpdate::load(record, (loss, &told), shape, device)?,
             inputs,
             layout: layout_of(spaces)?,
             n_blocks,
             block_rows,
             n_actions: online.n_actions(),
-            solo: Comm::solo(),
-            sum: BlockSum::new(n_blocks, width),
             one_hot: vec![0.0; block_rows * online.n_actions()],
             penalties: Vec::new(),
         })
     }
 
-    /// The gradient of the batch's loss by the online weights.
-    pub(super) fn gradient(
+    /// One step of the optimiser against the batch's gradient by the online weights.
+    pub(super) fn step(
         &mut self,
-        params: &Params,
+        (params, optimiser): (&mut Params, &mut Optimiser),
         (rows, weights): (&Rows, Option<&[f32]>),
         comm: &mut Comm,
         deadline: Timeout,
-    ) -> Result<Gradient<'_>, Error> {
+    ) -> Result<Update, Error> {
         self.check(rows, weights)?;
-        for block in self.sum.begin(comm)? {
-            self.run_block(params, (rows, weights), block)?;
+        for block in self.blocks.begin(comm)? {
+            self.set_block((rows, weights), block)?;
+            self.blocks.run_block(block, params, optimiser)?;
         }
-        self.sum.sum(comm, deadline)?;
-        let n_params = params.trained_len();
-        let (gradient, rest) = self.sum.total.split_at_mut(n_params);
+        let numbers = self.blocks.sum(comm, deadline)?;
         let update = Update {
-            loss: rest[0],
-            q_mean: rest[1],
+            loss: numbers[0],
+            q_mean: numbers[1],
         };
-        Ok(Gradient { gradient, update })
+        if !update.loss.is_finite() {
+            return Err(diverged("DqnAgent", "update", "the loss"));
+        }
+        self.blocks.step(params, optimiser)?;
+        Ok(update)
     }
 
     /// The columns of a batch.
@@ -123,13 +113,11 @@ impl UpdateProgram {
 
     /// The TD errors of the last batch.
     pub(super) fn td_errors(&self) -> &[f32] {
-        let n_rows = self.n_blocks * self.block_rows;
-        &self.sum.total[self.sum.total.len() - n_rows..]
+        self.blocks.rows()
     }
 
-    fn run_block(
+    fn set_block(
         &mut self,
-        params: &Params,
         (rows, weights): (&Rows, Option<&[f32]>),
         block: usize,
     ) -> Result<(), Error> {
@@ -143,18 +131,14 @@ impl UpdateProgram {
         for (row, &action) in self.one_hot.chunks_exact_mut(self.n_actions).zip(actions) {
             row[action as usize] = 1.0;
         }
-        let inputs = &self.inputs;
-        self.program
-            .set_input(inputs.observations, part(column::OBSERVATION))?;
-        self.program.set_input(inputs.actions, &self.one_hot)?;
-        self.program
-            .set_input(inputs.rewards, part(column::REWARD))?;
-        self.program
-            .set_input(inputs.discounts, part(column::DISCOUNT))?;
-        self.program
-            .set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
+        let (inputs, blocks) = (&self.inputs, &mut self.blocks);
+        blocks.set_input(inputs.observations, part(column::OBSERVATION))?;
+        blocks.set_input(inputs.actions, &self.one_hot)?;
+        blocks.set_input(inputs.rewards, part(column::REWARD))?;
+        blocks.set_input(inputs.discounts, part(column::DISCOUNT))?;
+        blocks.set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
         if let (Some(input), Some(weights)) = (inputs.weights, weights) {
-            self.program.set_input(input, &weights[first..first + n])?;
+            blocks.set_input(input, &weights[first..first + n])?;
         }
         if let Some(input) = inputs.next_mask {
             let of_block = first * self.n_actions..(first + n) * self.n_actions;
@@ -162,17 +146,8 @@ impl UpdateProgram {
             self.penalties.clear();
             self.penalties
                 .extend(penalties(flags.iter().map(|&flag| flag != 0)));
-            self.program.set_input(input, &self.penalties)?;
+            blocks.set_input(input, &self.penalties)?;
         }
-        self.program.run(&mut self.solo, params)?;
-        let partials = &mut self.sum.partials;
-        self.program.append_param_gradient(partials)?;
-        partials.extend(self.program.read(LOSS)?);
-        partials.extend(self.program.read(Q_MEAN)?);
-        let behind = partials.len() + self.n_blocks * n;
-        partials.resize(partials.len() + first, 0.0);
-        partials.extend(self.program.read(TD_ERRORS)?);
-        partials.resize(behind, 0.0);
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub(super) fn checkpoint_of(
     learner: &Learner,
     actor: Option<&Actor>,
 ) -> Result<Checkpoint, Error> {
+    learner.params.sync()?;
+    learner.optimiser.sync()?;
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.params.flat())?;
     tensors.add_u8("optimiser", learner.optimiser.to_bytes())?;

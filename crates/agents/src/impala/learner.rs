@@ -1,6 +1,6 @@
 //! The learner: a network, its optimiser, and one program for a batch of trajectories.
 
-use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
+use shardgraph_autodiff::{Axis, Ctx, Params, Recorder, Shape, Var};
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{
     ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Reduction, Sequences,
@@ -11,36 +11,29 @@ use shardgraph_job::tags;
 
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};
-use crate::block_sum::BlockSum;
+use crate::block_update::{BatchShape, BlockUpdate};
 use crate::error::{Call, Error, diverged};
 use crate::policy_program::build_policy;
 use crate::run_environments::Environments;
 use crate::topology::{LearnerGroup, LearnerState, Replica};
-
-/// The names of a block's numbers, which follow its gradient.
-const NUMBERS: [&str; 4] = ["loss", "policy", "baseline", "entropy"];
 
 /// What learns, and its replicas.
 #[derive(Debug)]
 pub(super) struct Learner {
     pub(super) params: Params,
     pub(super) optimiser: Optimiser,
-    pub(super) device: Device,
     pub(super) n_updates: u64,
     network: ActorCritic,
     policy: SoftmaxPolicy,
-    program: Program,
+    blocks: BlockUpdate,
     inputs: Inputs,
     n_steps: usize,
     n_blocks: usize,
     block_trajectories: usize,
-    solo: Comm,
     /// What an input is made of.
     values: Vec<f32>,
     /// The actions of a block.
     actions: Vec<u32>,
-    /// Gradient and [`NUMBERS`].
-    sum: BlockSum,
     group: LearnerGroup<Vec<Unroll>>,
 }
 
@@ -84,20 +77,17 @@ impl Learner {
             let (params, network) = build_policy(environments, &impala.network, seed)?;
             let policy = SoftmaxPolicy::build("policy", environments.spaces().action())?;
             let has_mask = environments.spaces().has_mask();
-            let (program, inputs) = record(impala, &params, &network, &policy, has_mask, device)?;
+            let (blocks, inputs) = record(impala, &params, &network, &policy, has_mask, device)?;
             Ok(Learner {
                 optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
-                device: device.clone(),
                 n_updates: 0,
-                program,
+                blocks,
                 inputs,
                 n_steps: impala.unroll_steps,
                 n_blocks: impala.gradient_blocks,
                 block_trajectories: impala.block_trajectories(),
-                solo: Comm::solo(),
                 values: Vec::new(),
                 actions: Vec::new(),
-                sum: BlockSum::new(impala.gradient_blocks, params.trained_len() + NUMBERS.len()),
                 params,
                 network,
                 policy,
@@ -121,11 +111,12 @@ impl Learner {
     /// Computes this replica's blocks of a batch, and takes the step of all.
     fn update_among(&mut self, unrolls: &[Unroll], comm: &mut Comm) -> Result<Losses, Error> {
         let n_unrolls = unrolls.len() / self.n_blocks;
-        for block in self.sum.begin(comm)? {
-            self.run_block(&unrolls[block * n_unrolls..(block + 1) * n_unrolls])?;
+        for block in self.blocks.begin(comm)? {
+            self.set_block(&unrolls[block * n_unrolls..(block + 1) * n_unrolls])?;
+            self.blocks
+                .run_block(block, &mut self.params, &mut self.optimiser)?;
         }
-        self.sum.sum(comm, Timeout::default())?;
-        let (gradient, numbers) = self.sum.total.split_at_mut(self.params.trained_len());
+        let numbers = self.blocks.sum(comm, Timeout::default())?;
         if !numbers[0].is_finite() {
             return Err(diverged("Impala", "update", "the loss"));
         }
@@ -134,13 +125,12 @@ impl Learner {
             baseline: numbers[2],
             entropy: numbers[3],
         };
-        self.optimiser
-            .step(&self.device, &mut self.params, gradient)?;
+        self.blocks.step(&mut self.params, &mut self.optimiser)?;
         self.n_updates += 1;
         Ok(losses)
     }
 
-    fn run_block(&mut self, unrolls: &[Unroll]) -> Result<(), Error> {
+    fn set_block(&mut self, unrolls: &[Unroll]) -> Result<(), Error> {
         self.set(
             self.inputs.observations,
             unrolls,
@@ -159,11 +149,6 @@ impl Learner {
             self.set(begins, unrolls, self.n_steps + 1, |unroll| &unroll.begins)?;
             self.set(hidden, unrolls, 1, |unroll| &unroll.hidden)?;
             self.set(cell, unrolls, 1, |unroll| &unroll.cell)?;
-        }
-        self.program.run(&mut self.solo, &self.params)?;
-        self.program.append_param_gradient(&mut self.sum.partials)?;
-        for name in NUMBERS {
-            self.sum.partials.extend(self.program.read(name)?);
         }
         Ok(())
     }
@@ -184,7 +169,7 @@ impl Learner {
     ) -> Result<(), Error> {
         self.values.clear();
         self.values.extend(side_by_side(unrolls, list, n_times));
-        Ok(self.program.set_input(input, &self.values)?)
+        self.blocks.set_input(input, &self.values)
     }
 
     fn set_actions(&mut self, input: Var, unrolls: &[Unroll]) -> Result<(), Error> {
@@ -193,7 +178,7 @@ impl Learner {
         self.actions.extend(actions);
         self.values.clear();
         self.policy.one_hot_into(&self.actions, &mut self.values)?;
-        Ok(self.program.set_input(input, &self.values)?)
+        self.blocks.set_input(input, &self.values)
     }
 
     /// Whether the unrolls are those of this network and batch.
@@ -276,7 +261,7 @@ fn record(
     policy: &SoftmaxPolicy,
     has_mask: bool,
     device: &Device,
-) -> Result<(Program, Inputs), Error> {
+) -> Result<(BlockUpdate, Inputs), Error> {
     let n = impala.block_trajectories();
     let rows = impala.unroll_steps * n;
     let mut record = Recorder::new(params, 0, 1);
@@ -320,16 +305,18 @@ fn record(
         Reduction::Sum => 1.0,
     };
     let of_batch = record.scale(loss.loss, share)?;
-    record.output(NUMBERS[0], of_batch);
-    for (name, number) in NUMBERS[1..]
-        .iter()
-        .zip([loss.policy, baseline, loss.entropy])
-    {
-        let part = record.scale(number, share)?;
-        record.output(name, part);
+    let mut told = [of_batch, loss.policy, baseline, loss.entropy];
+    for number in &mut told[1..] {
+        *number = record.scale(*number, share)?;
     }
-    record.output_param_gradient(of_batch)?;
-    Ok((record.plan().load(device)?, inputs))
+    let shape = BatchShape {
+        n_params: params.trained_len(),
+        n_blocks: impala.gradient_blocks,
+        n_numbers: told.len(),
+        n_rows: 0,
+    };
+    let blocks = BlockUpdate::load(record, (of_batch, &told), shape, device)?;
+    Ok((blocks, inputs))
 }
 
 /// Inputs for what was seen at so many time steps of `n` trajectories, and for the memory of a network that has one.

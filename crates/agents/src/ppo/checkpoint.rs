@@ -43,6 +43,7 @@ pub(super) fn checkpoint_of(
         return Ok(None);
     }
     blocks.sort_by_key(|block| block.index);
+    learner.sync()?;
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.params.flat())?;
     tensors.add_u8("optimiser", learner.optimiser.to_bytes())?;

@@ -13,7 +13,6 @@ use super::config::PpoConfig;
 use super::update::{Losses, UpdateProgram};
 use crate::advance::Advance;
 use crate::agent::Agent;
-use crate::block_sum::BlockSum;
 use crate::checkpoint::{Learner, RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::{Error, diverged};
@@ -46,8 +45,6 @@ pub(crate) struct PpoTrainer {
     update: UpdateProgram,
     /// Of each block the order in which its steps are learned from.
     pub(super) orders: Vec<Vec<u32>>,
-    /// Gradient and losses.
-    sum: BlockSum,
     advantages: Vec<f32>,
 }
 
@@ -98,10 +95,7 @@ impl PpoTrainer {
         let mut sums = [0.0; Losses::N];
         for (minibatch, moments) in moments.iter().enumerate() {
             self.learn(minibatch, *moments, comm, timeout)?;
-            let losses = &self.sum.total[self.params.trained_len()..];
-            if !losses[0].is_finite() {
-                return Err(diverged("Ppo", "update", "the loss"));
-            }
+            let losses = self.update.blocks.numbers();
             sums.iter_mut().zip(losses).for_each(|(sum, x)| *sum += x);
         }
         let n = self.ppo.n_minibatches as f32;
@@ -116,7 +110,7 @@ impl PpoTrainer {
         comm: &mut Comm,
         timeout: Timeout,
     ) -> Result<(), Error> {
-        let _ = self.sum.begin(comm)?; // they are those of `blocks`
+        let _ = self.update.blocks.begin(comm)?; // they are those of `blocks`
         for (block, order) in self.blocks.iter().zip(&self.orders) {
             let n = order.len() / self.ppo.n_minibatches;
             let rows = &order[minibatch * n..(minibatch + 1) * n];
@@ -126,19 +120,21 @@ impl PpoTrainer {
                 .iter()
                 .map(|&row| (advantages[row as usize] - moments.mean) * moments.scale);
             self.advantages.extend(normalised);
-            self.update.run(
-                &self.params,
-                &block.rollout,
-                rows,
-                &self.advantages,
-                &self.policy,
-                &mut self.sum.partials,
+            self.update
+                .set(&block.rollout, rows, &self.advantages, &self.policy)?;
+            self.update.blocks.run_block(
+                block.index as usize,
+                &mut self.params,
+                &mut self.optimiser,
             )?;
         }
-        self.sum.sum(comm, timeout)?;
-        let gradient = &mut self.sum.total[..self.params.trained_len()];
-        self.optimiser
-            .step(&self.device, &mut self.params, gradient)?;
+        let losses = self.update.blocks.sum(comm, timeout)?;
+        if !losses[0].is_finite() {
+            return Err(diverged("Ppo", "update", "the loss"));
+        }
+        self.update
+            .blocks
+            .step(&mut self.params, &mut self.optimiser)?;
         self.run.n_updates += 1;
         Ok(())
     }
@@ -239,7 +235,6 @@ impl RankTrainer for PpoTrainer {
             update: UpdateProgram::new(ppo, &params, &network, &policy, has_mask, n_rows, device)?,
             orders: vec![(0..block_rows as u32).collect(); blocks.len()],
             blocks,
-            sum: BlockSum::new(ppo.gradient_blocks, params.trained_len() + Losses::N),
             advantages: Vec::new(),
             ppo: ppo.clone(),
             device: device.clone(),

@@ -1,15 +1,13 @@
 //! The program of a block's part of a minibatch, recorded once: its loss, and the gradient by the weights.
 
-use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
-use shardgraph_collectives::Comm;
+use shardgraph_autodiff::{Ctx, Params, Recorder, Shape, Var};
 use shardgraph_components::{ActionDistribution, ActorCritic, PpoBatch};
 use shardgraph_device::Device;
 
 use super::block::Rollout;
 use super::config::PpoConfig;
+use crate::block_update::{BatchShape, BlockUpdate};
 use crate::error::Error;
-
-const LOSSES: [&str; 5] = ["loss", "policy", "value", "entropy", "kl"];
 
 /// The means over a minibatch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -23,9 +21,9 @@ pub(super) struct Losses {
 
 impl Losses {
     /// How many numbers they are.
-    pub(super) const N: usize = LOSSES.len();
+    pub(super) const N: usize = 5;
 
-    /// Of the numbers that [`UpdateProgram::run`] appends behind the gradient, summed over the blocks.
+    /// Of the numbers that [`UpdateProgram`] gives of a minibatch.
     pub(super) fn of(numbers: &[f32]) -> Losses {
         Losses {
             loss: numbers[0],
@@ -40,13 +38,12 @@ impl Losses {
 /// The program and what its inputs are made of.
 #[derive(Debug)]
 pub(super) struct UpdateProgram {
-    program: Program,
+    pub(super) blocks: BlockUpdate,
     observations: Var,
     batch: PpoBatch,
     n_rows: usize,
     width: usize,
     n_actions: usize,
-    solo: Comm,
     values: Vec<f32>,
     actions: Vec<u32>,
 }
@@ -70,55 +67,47 @@ impl UpdateProgram {
         let out = ppo.loss.apply(&mut record, policy, said, &batch)?;
         // The block's part of the means over the minibatch.
         let share = 1.0 / ppo.gradient_blocks as f32;
-        let parts = [out.loss, out.policy, out.value, out.entropy, out.kl];
-        for (name, part) in LOSSES.into_iter().zip(parts) {
-            let part = record.scale(part, share)?;
-            record.output(name, part);
-            if name == LOSSES[0] {
-                record.output_param_gradient(part)?;
-            }
+        let mut told: [Var; Losses::N] = [out.loss, out.policy, out.value, out.entropy, out.kl];
+        for number in &mut told {
+            *number = record.scale(*number, share)?;
         }
+        let shape = BatchShape {
+            n_params: params.trained_len(),
+            n_blocks: ppo.gradient_blocks,
+            n_numbers: told.len(),
+            n_rows: 0,
+        };
         Ok(UpdateProgram {
-            program: record.plan().resident().load(device)?,
+            blocks: BlockUpdate::load(record, (told[0], &told), shape, device)?,
             observations,
             batch,
             n_rows,
             width: network.n_inputs(),
             n_actions: network.n_actions(),
-            solo: Comm::solo(),
             values: Vec::new(),
             actions: Vec::new(),
         })
     }
 
-    /// Appends the gradient and the losses of these steps of a rollout, whose advantages are given.
-    pub(super) fn run(
+    /// Sets the inputs to these steps of a rollout, whose advantages are given.
+    pub(super) fn set(
         &mut self,
-        params: &Params,
         rollout: &Rollout,
         rows: &[u32],
         advantages: &[f32],
         policy: &ActionDistribution,
-        partials: &mut Vec<f32>,
     ) -> Result<(), Error> {
         debug_assert_eq!(rows.len(), self.n_rows);
         let batch = self.batch;
-        self.set(self.observations, &rollout.observations, self.width, rows)?;
-        self.set(batch.behaviour, &rollout.behaviour, 1, rows)?;
-        self.set(batch.returns, &rollout.returns, 1, rows)?;
-        self.set(batch.old_values, &rollout.values, 1, rows)?;
+        self.set_rows(self.observations, &rollout.observations, self.width, rows)?;
+        self.set_rows(batch.behaviour, &rollout.behaviour, 1, rows)?;
+        self.set_rows(batch.returns, &rollout.returns, 1, rows)?;
+        self.set_rows(batch.old_values, &rollout.values, 1, rows)?;
         if let Some(mask) = batch.mask {
-            self.set(mask, &rollout.masks, self.n_actions, rows)?;
+            self.set_rows(mask, &rollout.masks, self.n_actions, rows)?;
         }
-        self.program.set_input(batch.advantages, advantages)?;
-        self.set_actions(rollout, rows, policy)?;
-        self.program.set_params(params)?;
-        self.program.run_again(&mut self.solo)?;
-        self.program.append_param_gradient(partials)?;
-        for name in LOSSES {
-            partials.extend(self.program.read(name)?);
-        }
-        Ok(())
+        self.blocks.set_input(batch.advantages, advantages)?;
+        self.set_actions(rollout, rows, policy)
     }
 
     fn set_actions(
@@ -130,7 +119,7 @@ impl UpdateProgram {
         let input = self.batch.actions;
         match policy {
             ActionDistribution::Gaussian(policy) => {
-                self.set(input, &rollout.drawn, policy.n_elements(), rows)
+                self.set_rows(input, &rollout.drawn, policy.n_elements(), rows)
             }
             ActionDistribution::Softmax(policy) => {
                 let n_parts = policy.n_choices().len();
@@ -142,13 +131,19 @@ impl UpdateProgram {
                 }
                 self.values.clear();
                 policy.one_hot_into(&self.actions, &mut self.values)?;
-                Ok(self.program.set_input(input, &self.values)?)
+                self.blocks.set_input(input, &self.values)
             }
         }
     }
 
-    fn set(&mut self, input: Var, list: &[f32], width: usize, rows: &[u32]) -> Result<(), Error> {
-        let values = self.program.input_mut(input)?;
+    fn set_rows(
+        &mut self,
+        input: Var,
+        list: &[f32],
+        width: usize,
+        rows: &[u32],
+    ) -> Result<(), Error> {
+        let values = self.blocks.input_mut(input)?;
         for (value, &row) in values.chunks_exact_mut(width).zip(rows) {
             let first = row as usize * width;
             value.copy_from_slice(&list[first..first + width]);

@@ -16,7 +16,7 @@ use super::update::{SacUpdate, UpdateProgram};
 use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
 use crate::config::AgentConfig;
-use crate::error::{Call, Error, diverged};
+use crate::error::{Call, Error};
 use crate::observations::{self, ActionBuffer, Seen};
 use crate::run_environments::Spaces;
 use crate::run_options::RunOptions;
@@ -47,7 +47,6 @@ pub struct SacAgent {
     temperature: Temperature,
     optimiser: Optimiser,
     update: UpdateProgram,
-    tau: f32,
     acting: ActPrograms,
     drawn: Vec<f32>,
 }
@@ -91,7 +90,6 @@ impl SacAgent {
             params,
             policy,
             temperature,
-            tau: config.tau,
             drawn: Vec::new(),
         })
     }
@@ -174,15 +172,10 @@ impl SacAgent {
         deadline: Timeout,
     ) -> Result<SacUpdate, Error> {
         let distribution = self.policy.distribution();
-        let (gradient, update) =
-            self.update
-                .gradient(&self.params, distribution, rows, stream, comm, deadline)?;
-        if !(update.critic.is_finite() && update.policy.is_finite()) {
-            return Err(diverged("SacAgent", "update", "the loss"));
-        }
-        self.optimiser
-            .step(&self.device, &mut self.params, gradient)?;
-        self.params.blend_trained_into_frozen(self.tau)?;
+        let learner = (&mut self.params, &mut self.optimiser);
+        let update = self
+            .update
+            .step(learner, distribution, (rows, stream), comm, deadline)?;
         self.acting.weights_changed();
         Ok(update)
     }

@@ -1,16 +1,16 @@
-//! One update's gradient: a recorded program over a block of the batch, and the exact sum over the blocks of all ranks.
+//! One update: a recorded program over a block of the batch, the exact sum over the blocks of all ranks, and the step.
 
-use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
+use shardgraph_autodiff::{Ctx, Params, Recorder};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_components::{SacBatch, SacDistribution, SacLoss, SacNetworks};
+use shardgraph_components::{Optimiser, SacBatch, SacDistribution, SacLoss, SacNetworks};
 use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::Rows;
 
 use super::config::SacConfig;
-use crate::block_sum::BlockSum;
+use crate::block_update::{BatchShape, BlockUpdate};
 use crate::dqn::column;
-use crate::error::Error;
+use crate::error::{Error, diverged};
 use crate::run_environments::Spaces;
 
 /// What an update was like, over the whole batch and before its step.
@@ -25,20 +25,14 @@ pub(crate) struct SacUpdate {
     pub(crate) q_mean: f32,
 }
 
-/// The names of the numbers of [`SacUpdate`], which follow the gradient.
-const NUMBERS: [&str; 4] = ["critic", "policy", "entropy", "mean value"];
-
-/// The program of one block, and what the blocks of a batch add up to.
+/// The program of one block, and what its inputs are made of.
 #[derive(Debug)]
 pub(super) struct UpdateProgram {
-    program: Program,
+    blocks: BlockUpdate,
     inputs: SacBatch,
     n_blocks: usize,
     block_rows: usize,
     n_action_columns: usize,
-    solo: Comm,
-    /// Gradient and [`NUMBERS`].
-    sum: BlockSum,
     /// Actions of the block, as the critics read them.
     actions: Vec<f32>,
     /// Standard normal numbers of the batch: for its observations, then for the next ones.
@@ -65,63 +59,64 @@ impl UpdateProgram {
         let out = loss.of_networks(&mut record, networks, &inputs)?;
         // The block's part of the means over the batch.
         let share = 1.0 / n_blocks as f32;
-        for (name, number) in
-            NUMBERS
-                .into_iter()
-                .zip([out.critic, out.policy, out.entropy, out.q_mean])
-        {
-            let part = record.scale(number, share)?;
-            record.output(name, part);
+        let mut told = [out.critic, out.policy, out.entropy, out.q_mean];
+        for number in &mut told {
+            *number = record.scale(*number, share)?;
         }
         let loss = record.scale(out.loss, share)?;
-        record.output_param_gradient(loss)?;
-        let width = params.trained_len() + NUMBERS.len();
+        let shape = BatchShape {
+            n_params: params.trained_len(),
+            n_blocks,
+            n_numbers: told.len(),
+            n_rows: 0,
+        };
+        let blocks = BlockUpdate::load(record, (loss, &told), shape, device)?;
         let n_noise = 2 * config.batch_size * networks.policy.n_noise_columns();
         Ok(UpdateProgram {
-            program: record.plan().load(device)?,
+            blocks: blocks.with_target_rate(config.tau),
             inputs,
             n_blocks,
             block_rows,
             n_action_columns,
-            solo: Comm::solo(),
-            sum: BlockSum::new(n_blocks, width),
             actions: Vec::with_capacity(block_rows * n_action_columns),
             noise: vec![0.0; n_noise],
         })
     }
 
-    /// The gradient of the batch's loss by all trained weights. The noise of the policy's actions is of the stream, for the whole batch on
-    /// each rank.
-    pub(super) fn gradient(
+    /// One step of the optimiser against the gradient of the batch's loss by all trained weights, and one of the target critics. The
+    /// noise of the policy's actions is of the stream, for the whole batch on each rank.
+    pub(super) fn step(
         &mut self,
-        params: &Params,
+        (params, optimiser): (&mut Params, &mut Optimiser),
         distribution: &SacDistribution,
-        rows: &Rows,
-        stream: &mut KeyedRng,
+        (rows, stream): (&Rows, &mut KeyedRng),
         comm: &mut Comm,
         deadline: Timeout,
-    ) -> Result<(&mut [f32], SacUpdate), Error> {
-        let own = self.sum.begin(comm)?;
+    ) -> Result<SacUpdate, Error> {
+        let own = self.blocks.begin(comm)?;
         for element in &mut self.noise {
             *element = stream.normal() as f32;
         }
         for block in own {
-            self.run_block(params, distribution, rows, block)?;
+            self.set_block(distribution, rows, block)?;
+            self.blocks.run_block(block, params, optimiser)?;
         }
-        self.sum.sum(comm, deadline)?;
-        let (gradient, rest) = self.sum.total.split_at_mut(params.trained_len());
+        let told = self.blocks.sum(comm, deadline)?;
         let update = SacUpdate {
-            critic: rest[0],
-            policy: rest[1],
-            entropy: rest[2],
-            q_mean: rest[3],
+            critic: told[0],
+            policy: told[1],
+            entropy: told[2],
+            q_mean: told[3],
         };
-        Ok((gradient, update))
+        if !(update.critic.is_finite() && update.policy.is_finite()) {
+            return Err(diverged("SacAgent", "update", "the loss"));
+        }
+        self.blocks.step(params, optimiser)?;
+        Ok(update)
     }
 
-    fn run_block(
+    fn set_block(
         &mut self,
-        params: &Params,
         distribution: &SacDistribution,
         rows: &Rows,
         block: usize,
@@ -144,25 +139,19 @@ impl UpdateProgram {
                     .for_each(|(row, &action)| row[action as usize] = 1.0);
             }
         }
-        let inputs = &self.inputs;
-        let program = &mut self.program;
-        program.set_input(inputs.observations, part(column::OBSERVATION))?;
-        program.set_input(inputs.actions, &self.actions)?;
-        program.set_input(inputs.rewards, part(column::REWARD))?;
-        program.set_input(inputs.discounts, part(column::DISCOUNT))?;
-        program.set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
+        let (inputs, blocks) = (&self.inputs, &mut self.blocks);
+        blocks.set_input(inputs.observations, part(column::OBSERVATION))?;
+        blocks.set_input(inputs.actions, &self.actions)?;
+        blocks.set_input(inputs.rewards, part(column::REWARD))?;
+        blocks.set_input(inputs.discounts, part(column::DISCOUNT))?;
+        blocks.set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
         let (now, next) = self.noise.split_at(self.noise.len() / 2);
         let width = now.len() / (self.n_blocks * n);
         let of_block = first * width..(first + n) * width;
         for (input, noise) in [(inputs.noise, now), (inputs.next_noise, next)] {
             if let Some(input) = input {
-                program.set_input(input, &noise[of_block.clone()])?;
+                blocks.set_input(input, &noise[of_block.clone()])?;
             }
-        }
-        program.run(&mut self.solo, params)?;
-        program.append_param_gradient(&mut self.sum.partials)?;
-        for name in NUMBERS {
-            self.sum.partials.extend(program.read(name)?);
         }
         Ok(())
     }

@@ -218,6 +218,7 @@ impl Books {
         checkpoint: &Checkpoint,
         (n_updates, params): (u64, &Params),
     ) -> Result<TopologyOutcome, Error> {
+        params.sync()?;
         weights::check_learned(params.trained())?;
         self.write_checkpoint(checkpoint)?;
         if let Some(log) = &self.log {

@@ -140,7 +140,7 @@ fn a_large_step_learns_from_learning_starts_on() {
     assert_eq!((trainer.run.n_updates, expected.run.n_updates), (4, 0));
     for step in [42, 48, 50, 54, 60] {
         match step {
-            50 => expected.agent.sync_target(),
+            50 => expected.agent.sync_target().unwrap(),
             _ => {
                 let (comm, timeout) = (&mut Comm::solo(), Timeout::default());
                 let run = &mut expected.run;
