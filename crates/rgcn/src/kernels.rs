@@ -2,13 +2,16 @@
 //! gradients.
 
 use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
-use shardgraph_ops::{RowIndex, scatter_rows};
+use shardgraph_ops::{Copy2d, RowIndex, copy_2d, scatter_rows};
 
 use crate::layer::plan::LayerPlan;
 use crate::model::csr::Csr;
 
 /// Threads of a block: what the kernels declare.
 const BLOCK: u32 = 256;
+
+/// The most columns of a sum over chunks.
+const MAX_WIDTH: usize = 1 << 20;
 
 /// The most pairs of a chunk, whose gradients one thread adds up.
 const CHUNK: usize = 256;
@@ -113,6 +116,14 @@ impl PairLists {
         })
     }
 
+    /// Numbers that a gradient of the relations' rows has in parts, before they are added.
+    pub(crate) fn gradient_len(&self, terms: Terms) -> usize {
+        match terms.form {
+            Form::Bases => self.n_pairs * terms.n_terms,
+            Form::Weights => self.chunk_relations.len() * terms.relation_len(),
+        }
+    }
+
     /// The message of each pair.
     ///
     /// # Shapes
@@ -212,9 +223,49 @@ impl PairLists {
             }
             Form::Weights => {
                 let partial = self.weight_gradient(device, terms, x, dy)?;
-                scatter_rows(device, &self.chunk_relations, width, &partial, out)
+                self.add_chunks(device, width, &partial, out)
             }
         }
+    }
+
+    /// Adds the chunks' rows of `width` numbers by relation: some columns at a time, where there are more than the grid of a sparse
+    /// product has.
+    fn add_chunks(
+        &self,
+        device: &Device,
+        width: usize,
+        partial: &Buffer,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
+        let chunks = &self.chunk_relations;
+        if width <= MAX_WIDTH {
+            return scatter_rows(device, chunks, width, partial, out);
+        }
+        for first in (0..width).step_by(MAX_WIDTH) {
+            let n_columns = MAX_WIDTH.min(width - first);
+            let mut columns = device.allocate(checks::elements(&[chunks.len(), n_columns]))?;
+            let mut sums = device.allocate(checks::elements(&[self.n_relations, n_columns]))?;
+            let cut = Copy2d {
+                rows: chunks.len(),
+                width: n_columns,
+                source_first: first,
+                source_stride: width,
+                target_first: 0,
+                target_stride: n_columns,
+            };
+            copy_2d(device, cut, partial, &mut columns)?;
+            scatter_rows(device, chunks, n_columns, &columns, &mut sums)?;
+            let put = Copy2d {
+                rows: self.n_relations,
+                source_first: 0,
+                source_stride: n_columns,
+                target_first: first,
+                target_stride: width,
+                ..cut
+            };
+            copy_2d(device, put, &sums, out)?;
+        }
+        Ok(())
     }
 
     /// The gradient of the coefficients that each pair read, `[n_pairs, n_terms]`.
@@ -251,11 +302,7 @@ impl PairLists {
     ) -> Result<Buffer, Error> {
         let (n_chunks, len) = (self.chunk_relations.len(), terms.relation_len());
         let mut out = device.allocate(checks::elements(&[n_chunks, len]))?;
-        let shape = Launch {
-            grid: [n_chunks as u32, len.div_ceil(BLOCK as usize) as u32, 1],
-            block: [BLOCK, 1, 1],
-            shared_bytes: 0,
-        };
+        let shape = Launch::wide(n_chunks, len.div_ceil(BLOCK as usize), BLOCK);
         let mut args = vec![
             Arg::read(x),
             Arg::read(dy),

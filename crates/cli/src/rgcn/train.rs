@@ -316,7 +316,8 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
 
 /// Refuses what cannot be right before anything is read.
 fn check(args: &TrainArgs) -> anyhow::Result<()> {
-    if args.device_memory.is_some() && args.data.has_features() {
+    let is_host = args.device.kind == DeviceKind::Host;
+    if args.device_memory.is_some() && args.data.has_features() && is_host {
         let text = "--features are not taken in tiles: leave --device-memory out";
         return Err(BadInput(text.to_owned()).into());
     }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use shardgraph_autodiff::{ParamId, Params, Shape};
 use shardgraph_device::Device;
 
+use super::budget::DeviceBudget;
 use super::operations::{Lists, Matrix};
-use super::{Bias, DeviceLayer, DeviceModel, Labelled, Relations, StepRule};
+use super::tiles::Tiles;
+use super::{Bias, DeviceLayer, DeviceModel, Labelled, LayerSums, Relations, StepRule};
 use crate::Error;
 use crate::kernels::{Form, PairLists, Terms};
 use crate::layer::coefficients::{Coefficients, WeightScheme};
+use crate::layer::plan::LayerPlan;
 use crate::model::input::InputTable;
 use crate::model::loss::Targets;
 use crate::model::network::Network;
@@ -31,24 +34,26 @@ struct Trained {
 struct Builder<'n, 'a> {
     device: &'n Device,
     network: &'n Network<'a>,
+    /// The most tiles of a layer's sources.
+    n_tiles: usize,
     params: Params,
 }
 
 impl DeviceModel {
-    /// The network of a rank that is alone after `n_steps` steps, on a device that is no host.
-    ///
-    /// # Errors
-    /// The device's.
-    pub(crate) fn new(
+    /// The network of a rank that is alone after `n_steps` steps, on a device that is no host, with the messages of at most
+    /// `n_tiles` tiles of a layer's sources.
+    pub(super) fn in_tiles(
         device: &Device,
         network: &mut Network<'_>,
         labels: &LabelSets<'_>,
-        n_steps: u32,
+        (n_steps, n_tiles): (u32, usize),
     ) -> Result<DeviceModel, Error> {
+        let n_held = device.held_bytes();
         let means = [Part::First, Part::Second].map(|part| flat(network, part));
         let mut builder = Builder {
             device,
             network,
+            n_tiles,
             params: Params::new(),
         };
         // In the order of the tensors of a state.
@@ -82,6 +87,7 @@ impl DeviceModel {
             decayed,
             train,
             valid,
+            memory: DeviceBudget::beside(device, n_held),
             best: None,
         })
     }
@@ -141,46 +147,50 @@ impl Builder<'_, '_> {
             let same = network.plans[..idx]
                 .iter()
                 .position(|other| Arc::ptr_eq(other, plan));
-            let sends = match same {
-                Some(same) => Arc::clone(&layers[same].sends),
-                None => {
-                    let lists = Lists {
-                        starts: plan.send_starts.iter().copied().map(u64::from).collect(),
-                        columns: plan.sends.iter().map(|send| send.target).collect(),
-                        weights: plan.sends.iter().map(|send| send.weight).collect(),
-                        n_columns: n_targets,
-                    };
-                    Arc::new(Matrix::upload(self.device, &lists)?)
-                }
-            };
-            let lists = same.and_then(|same| layers[same].relations.as_ref());
-            let lists = lists.map(|relations| Arc::clone(&relations.lists));
-            let relations = match rows {
-                None => None,
-                Some(rows) => Some(Relations {
-                    lists: match lists {
-                        Some(lists) => lists,
-                        None => {
-                            let n_relations = network.layout.n_relations();
-                            Arc::new(PairLists::upload(self.device, plan, n_relations)?)
-                        }
-                    },
-                    terms: self.terms(idx),
-                    rows,
-                    bases,
-                }),
+            let relations = rows.map(|rows| Relations {
+                terms: self.terms(idx),
+                rows,
+                bases,
+            });
+            let sums = match same.map(|same| &layers[same]) {
+                Some(same) if same.relations.is_some() == relations.is_some() => same.sums.clone(),
+                _ => self.sums(plan, n_targets, relations.is_some())?,
             };
             let bias = bias.map(|row| Bias {
                 row,
                 ones: self.ones(&format!("layer{idx}.ones"), Shape::new(n_targets, 1)),
             });
             layers.push(DeviceLayer {
-                sends,
+                sums,
                 relations,
                 bias,
             });
         }
         Ok(layers)
+    }
+
+    /// The lists of a plan's messages.
+    fn sums(
+        &self,
+        plan: &LayerPlan,
+        n_targets: usize,
+        has_relations: bool,
+    ) -> Result<LayerSums, Error> {
+        let (device, n_relations) = (self.device, self.network.layout.n_relations());
+        if has_relations && self.n_tiles > 1 {
+            let sides = (n_relations, n_targets);
+            let tiles = Tiles::upload(device, plan, sides, self.n_tiles)?;
+            return Ok(LayerSums::Tiled(Arc::new(tiles)));
+        }
+        let lists = match has_relations {
+            true => Some(Arc::new(PairLists::upload(device, plan, n_relations)?)),
+            false => None,
+        };
+        let sends = Matrix::upload(device, &Lists::of_plan(plan, n_targets))?;
+        Ok(LayerSums::Whole {
+            sends: Arc::new(sends),
+            lists,
+        })
     }
 
     /// The rows that a layer's messages are made of.

@@ -4,8 +4,10 @@
 //! loss and the number of right classes; the host's [`Network`] gets the parameters where a
 //! checkpoint or the end of the run asks for them.
 
+mod budget;
 mod build;
 mod operations;
+mod tiles;
 
 use std::sync::Arc;
 
@@ -21,8 +23,10 @@ use crate::layer::optimiser::corrected_epsilon;
 use crate::model::network::Network;
 use crate::train::state::{Part, set_flat};
 use crate::train::{Execution, RunOptions, ValidScores};
+use budget::DeviceBudget;
 pub(crate) use build::LabelSets;
 use operations::{Matrix, MessageResult, Messages, Product};
+use tiles::{SumResult, TiledSums, Tiles};
 
 /// Refuses what is trained on the host alone.
 pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> {
@@ -35,7 +39,6 @@ pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> 
         (config.blocks > 1, "block-diagonal weights"),
         (config.dropout > 0.0, "dropout"),
         (config.optimiser == Optimiser::Adagrad, "adagrad"),
-        (options.budget_per_device.is_some(), "a memory limit"),
         (
             options.execution != Execution::Grouped,
             "the paper's execution",
@@ -46,7 +49,7 @@ pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> 
         Some((_, what)) => {
             let device = options.device.kind();
             let message = format!(
-                "a run on device `{device}` has no {what}: leave it out, or take --device host"
+                "training on device `{device}` does not go with {what}: take --device host for that"
             );
             Err(Error::new(Error::Config, message))
         }
@@ -67,22 +70,36 @@ pub(crate) struct DeviceModel {
     decayed: Vec<ParamId>,
     train: Labelled,
     valid: Option<Labelled>,
+    /// The most bytes that it is predicted to hold, and those on the device beside it.
+    memory: DeviceBudget,
     /// The parameters of the best epoch of this call.
     best: Option<Params>,
 }
 
 /// A layer's messages and the parameters that it reads.
 struct DeviceLayer {
-    /// Pairs by targets: the weights with which a message is added.
-    sends: Arc<Matrix>,
+    sums: LayerSums,
     /// None for one-hot input without bases, whose rows are the messages.
     relations: Option<Relations>,
     bias: Option<Bias>,
 }
 
+/// A layer's messages, and how they are added.
+#[derive(Clone)]
+enum LayerSums {
+    /// All at once.
+    Whole {
+        /// Pairs by targets: the weights with which a message is added.
+        sends: Arc<Matrix>,
+        /// None where the input's rows are the messages.
+        lists: Option<Arc<PairLists>>,
+    },
+    /// Some sources' at a time.
+    Tiled(Arc<Tiles>),
+}
+
 /// The parameters of a layer's relations.
 struct Relations {
-    lists: Arc<PairLists>,
     terms: Terms,
     /// A row for each relation; with shared bases its coefficients.
     rows: ParamId,
@@ -225,17 +242,10 @@ impl DeviceModel {
     }
 
     /// The logits of all outputs.
-    fn logits(&self, ctx: &mut Eager<'_>) -> Result<Var, Error> {
+    fn logits(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
         let mut x = ctx.param(self.input)?;
         for (idx, layer) in self.layers.iter().enumerate() {
-            if let Some(relations) = &layer.relations {
-                x = relations.messages(ctx, x)?;
-            }
-            let sums = Product {
-                matrix: Arc::clone(&layer.sends),
-                is_transposed: true,
-            };
-            x = ctx.apply(Arc::new(sums), &[x])?;
+            x = layer.sums(ctx, x)?;
             if let Some(Bias { row, ones }) = layer.bias {
                 let (ones, row) = (ctx.param(ones)?, ctx.param(row)?);
                 let rows = ctx.matmul(ones, row)?;
@@ -249,26 +259,65 @@ impl DeviceModel {
     }
 }
 
-impl Relations {
-    /// The message of each pair, of the sources' rows `x`.
-    fn messages(&self, ctx: &mut Eager<'_>, x: Var) -> Result<Var, Error> {
-        let mut table = ctx.param(self.rows)?;
-        if let Some(bases) = self.bases {
-            let bases = ctx.param(bases)?;
-            table = ctx.matmul(table, bases)?;
-        }
-        let messages = Messages {
-            lists: Arc::clone(&self.lists),
-            terms: self.terms,
-            result: MessageResult::Messages,
+impl DeviceLayer {
+    /// The sums of the messages of the sources' rows `x`.
+    fn sums(&self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
+        let table = match &self.relations {
+            None => None,
+            Some(relations) => Some((relations.table(ctx)?, relations.terms)),
         };
-        Ok(ctx.apply(Arc::new(messages), &[x, table])?)
+        let (sends, lists) = match &self.sums {
+            LayerSums::Tiled(tiles) => {
+                let Some((table, terms)) = table else {
+                    return Err(Error::Config(
+                        "tiles of a layer without relations".to_string(),
+                    ));
+                };
+                let sums = TiledSums {
+                    tiles: Arc::clone(tiles),
+                    terms,
+                    result: SumResult::Sums,
+                };
+                return Ok(ctx.apply(Arc::new(sums), &[x, table])?);
+            }
+            LayerSums::Whole { sends, lists } => (sends, lists),
+        };
+        let messages = match (table, lists) {
+            (Some((table, terms)), Some(lists)) => {
+                let messages = Messages {
+                    lists: Arc::clone(lists),
+                    terms,
+                    result: MessageResult::Messages,
+                };
+                ctx.apply(Arc::new(messages), &[x, table])?
+            }
+            _ => x,
+        };
+        let sums = Product {
+            matrix: Arc::clone(sends),
+            is_transposed: true,
+        };
+        Ok(ctx.apply(Arc::new(sums), &[messages])?)
+    }
+}
+
+impl Relations {
+    /// The relations' rows.
+    fn table(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
+        let rows = ctx.param(self.rows)?;
+        match self.bases {
+            None => Ok(rows),
+            Some(bases) => {
+                let bases = ctx.param(bases)?;
+                Ok(ctx.matmul(rows, bases)?)
+            }
+        }
     }
 }
 
 impl Labelled {
     /// The loss and the right classes by the logits of all outputs.
-    fn score(&self, ctx: &mut Eager<'_>, logits: Var) -> Result<ScoreVars, Error> {
+    fn score(&self, ctx: &mut dyn Ctx, logits: Var) -> Result<ScoreVars, Error> {
         let selection = Product {
             matrix: Arc::clone(&self.selection),
             is_transposed: false,
@@ -283,7 +332,7 @@ impl Labelled {
     }
 
     /// The sum of all values, each times its factor.
-    fn sum(&self, ctx: &mut Eager<'_>, values: Var, factors: ParamId) -> Result<Var, Error> {
+    fn sum(&self, ctx: &mut dyn Ctx, values: Var, factors: ParamId) -> Result<Var, Error> {
         let factors = ctx.param(factors)?;
         let products = ctx.mul(values, factors)?;
         let (row, column) = (ctx.param(self.row)?, ctx.param(self.column)?);

@@ -9,6 +9,7 @@ use shardgraph_device::{self as device, Device};
 use shardgraph_ops::{Adjacency, ResidentAdjacency, SparseProduct, sparse_product};
 
 use crate::kernels::{PairLists, Terms};
+use crate::layer::plan::LayerPlan;
 use crate::model::csr::Csr;
 
 /// A sparse matrix and its transpose in a device's memory.
@@ -29,7 +30,27 @@ pub(super) struct Lists {
     pub(super) n_columns: usize,
 }
 
+impl Lists {
+    /// Pairs by targets: the weights with which a plan's messages are added.
+    pub(super) fn of_plan(plan: &LayerPlan, n_targets: usize) -> Lists {
+        Lists {
+            starts: plan.send_starts.iter().copied().map(u64::from).collect(),
+            columns: plan.sends.iter().map(|send| send.target).collect(),
+            weights: plan.sends.iter().map(|send| send.weight).collect(),
+            n_columns: n_targets,
+        }
+    }
+}
+
 impl Matrix {
+    pub(super) fn lists(&self) -> &ResidentAdjacency {
+        &self.lists
+    }
+
+    pub(super) fn transposed(&self) -> &ResidentAdjacency {
+        &self.transposed
+    }
+
     /// Uploads both.
     ///
     /// # Complexity

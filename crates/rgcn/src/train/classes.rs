@@ -121,13 +121,17 @@ impl<'a> WholeJob<'a> {
         let n_classes = labels.n_classes();
         let extent = Extent::new(config, n_classes, graph, options.n_ranks, options.partition);
         let mut layout = layout_of(graph, config, &outputs, extent)?;
-        if config.features && options.budget_per_device.is_some() {
+        // The training on a device cuts its messages into tiles by itself.
+        let budget = options
+            .budget_per_device
+            .filter(|_| options.device.is_host());
+        if config.features && budget.is_some() {
             let message =
                 "budget_per_device: features are not taken in tiles: leave the budget out";
             return Err(Error::new(Error::Config, message));
         }
         options.execution.check(config, options)?;
-        layout.budget = options.budget_per_device;
+        layout.budget = budget;
         layout.materialises = options.execution == Execution::Paper;
         let evaluated = match config.mode {
             Mode::Full => None,
@@ -168,13 +172,12 @@ impl<'a> WholeJob<'a> {
                 model.saved(Run::new(inputs), &self.outputs, best_epoch, ranks)?
             }
         };
+        let on_device = trainer.device.take().map(|device| device.memory());
         let mut network = trainer.model.network;
         let params_hash = params_hash(&mut network, ranks)?;
         let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
-        let devices = match inputs.options.device.is_host() {
-            true => DeviceMemory::of(&network, reports.len()).gather(ranks)?,
-            false => Vec::new(),
-        };
+        let memory = on_device.unwrap_or_else(|| DeviceMemory::of(&network, reports.len()));
+        let devices = memory.gather(ranks)?;
         let evaluation = self.evaluate(network, best_epoch, ranks)?;
         Ok(Outcome {
             config: inputs.config.clone(),
@@ -262,7 +265,8 @@ impl<'a> ClassTrainer<'a> {
                 valid: self.valid.as_ref(),
             };
             let network = &mut self.model.network;
-            self.device = Some(DeviceModel::new(device, network, &labels, n_steps)?);
+            let limit = self.job.options.budget_per_device;
+            self.device = Some(DeviceModel::new(device, network, &labels, n_steps, limit)?);
         }
         Ok(())
     }

@@ -114,7 +114,7 @@ pub(super) fn check(
                 n_materialised += layout.n_materialised(rank, config.widths(n_classes)[0]);
             }
         }
-        if options.budget_per_device.is_some() {
+        if options.budget_per_device.is_some() && options.device.is_host() {
             for rank in all.clone() {
                 Budget::new(context(rank), &layout.plans(rank))?;
             }

@@ -7,6 +7,8 @@ use shardgraph_device::{Device, DeviceKind};
 
 use super::*;
 use crate::Features;
+use crate::kernels::{Form, PairLists, Terms};
+use crate::layer::plan::LayerPlan;
 
 /// The devices that launch kernels and are here.
 fn devices() -> Vec<Device> {
@@ -206,6 +208,99 @@ fn a_run_goes_on_on_the_kind_of_device_that_it_began_on() {
     }
 }
 
+/// Less memory, more tiles: the same losses, and no more held than was predicted and allowed.
+#[test]
+fn messages_are_taken_in_tiles_where_memory_is_short() {
+    let (graph, labels) = sorted_graph(7, 300);
+    let mut n_cut = 0;
+    for config in settings() {
+        let config = Config {
+            patience: 0,
+            hidden: vec![24],
+            ..config
+        };
+        for device in devices() {
+            let run = |budget_per_device| {
+                let options = RunOptions {
+                    device: device.new_stream().unwrap(),
+                    budget_per_device,
+                    keeps_model: true,
+                    ..RunOptions::default()
+                };
+                train(&graph, &labels, &config, &options, &mut |_| {})
+            };
+            let whole = run(None).unwrap();
+            let [of_whole] = whole.devices[..] else {
+                panic!("one device: {:?}", whole.devices);
+            };
+            assert!(
+                of_whole.peak_bytes > 0 && of_whole.tiles == 1,
+                "{of_whole:?}"
+            );
+            assert!(
+                of_whole.peak_bytes <= of_whole.predicted_bytes,
+                "{of_whole:?}"
+            );
+            let message = run(Some(1000)).unwrap_err().to_string();
+            let least = message
+                .split('(')
+                .nth(1)
+                .and_then(|text| text.split(' ').next());
+            let least: u64 = least
+                .unwrap()
+                .parse()
+                .unwrap_or_else(|_| panic!("{message}"));
+            let tiled = run(Some(least)).unwrap();
+            let [of_tiled] = tiled.devices[..] else {
+                panic!("one device: {:?}", tiled.devices);
+            };
+            let is_cut = least < of_whole.predicted_bytes;
+            assert_eq!(of_tiled.tiles > 1, is_cut, "{config:?}");
+            n_cut += u32::from(is_cut);
+            assert!(of_tiled.peak_bytes <= least, "{of_tiled:?}: {config:?}");
+            assert_near(&tiled, &whole, "tiles");
+            assert!(run(Some(least - 1)).is_err());
+        }
+    }
+    assert!(n_cut > 3 || devices().is_empty(), "{n_cut}");
+}
+
+/// Weights of a relation beyond the blocks that a grid has in y.
+#[test]
+fn the_widest_weights_have_a_gradient() {
+    let terms = Terms {
+        form: Form::Weights,
+        n_terms: 4097,
+        width: 4096,
+        source_len: 4097,
+    };
+    let plan = LayerPlan {
+        pair_starts: vec![0, 1],
+        relations: vec![0],
+        send_starts: vec![0, 0],
+        sends: Vec::new(),
+    };
+    let number = |i: usize| (i % 13) as f32 - 6.0;
+    let x: Vec<f32> = (0..terms.n_terms).map(number).collect();
+    let dy: Vec<f32> = (0..terms.width).map(|o| number(3 * o)).collect();
+    for device in devices() {
+        let lists = PairLists::upload(&device, &plan, 1).unwrap();
+        let [x_there, dy_there] = [&x, &dy].map(|values| device.upload(values).unwrap());
+        let mut out = device.zeros(terms.relation_len()).unwrap();
+        lists
+            .relation_gradient(&device, terms, &x_there, &dy_there, &mut out)
+            .unwrap();
+        let found = device.download(&out).unwrap();
+        let rows = found.chunks_exact(terms.width).zip(&x);
+        let is_right = rows.map(|(row, x)| {
+            row.iter()
+                .zip(&dy)
+                .all(|(&got, dy)| (got - x * dy).abs() < 1e-6)
+        });
+        assert_eq!(is_right.filter(|&is_right| !is_right).count(), 0);
+    }
+}
+
 #[test]
 fn what_the_host_alone_does_is_refused() {
     let (graph, labels) = sorted_graph(6, 300);
@@ -254,14 +349,6 @@ fn what_the_host_alone_does_is_refused() {
             (
                 base.clone(),
                 RunOptions {
-                    budget_per_device: Some(1 << 30),
-                    ..none()
-                },
-                "a memory limit",
-            ),
-            (
-                base.clone(),
-                RunOptions {
                     execution: Execution::Paper,
                     ..none()
                 },
@@ -270,7 +357,10 @@ fn what_the_host_alone_does_is_refused() {
         ];
         for (config, options, what) in cases {
             let message = refused(config, options);
-            assert!(message.contains(&format!("has no {what}")), "{message}");
+            assert!(
+                message.contains(&format!("does not go with {what}")),
+                "{message}"
+            );
         }
     }
 }
