@@ -45,6 +45,13 @@ impl BatchShape {
     }
 }
 
+/// What an update changes.
+#[derive(Debug)]
+pub(crate) struct Trained<'a> {
+    pub(crate) params: &'a mut Params,
+    pub(crate) optimiser: &'a mut Optimiser,
+}
+
 /// How a block is learned from.
 #[derive(Debug)]
 enum BlockLearner {
@@ -74,7 +81,8 @@ impl BlockUpdate {
     /// single numbers, then a column of the rows if there is one.
     pub(crate) fn load(
         mut record: Recorder<'_>,
-        (loss, numbers): (Var, &[Var]),
+        loss: Var,
+        numbers: &[Var],
         shape: BatchShape,
         device: &Device,
     ) -> Result<BlockUpdate, Error> {

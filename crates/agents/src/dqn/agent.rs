@@ -14,6 +14,7 @@ use super::config::DqnConfig;
 use super::update::{Update, UpdateProgram};
 use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
+use crate::block_update::Trained;
 use crate::config::{AgentConfig, Algorithm};
 use crate::error::{Call, Error};
 use crate::observations::{ActionBuffer, Seen};
@@ -212,8 +213,11 @@ impl DqnAgent {
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<Update, Error> {
-        let learner = (&mut self.params, &mut self.optimiser);
-        let update = self.update.step(learner, batch, comm, deadline)?;
+        let trained = Trained {
+            params: &mut self.params,
+            optimiser: &mut self.optimiser,
+        };
+        let update = self.update.step(trained, batch, comm, deadline)?;
         self.weights_changed();
         Ok(update)
     }

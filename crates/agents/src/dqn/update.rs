@@ -4,13 +4,13 @@ use std::fmt::Display;
 
 use shardgraph_autodiff::{Ctx, Params, Recorder};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_components::{DqnBatch, Optimiser, QNetwork};
+use shardgraph_components::{DqnBatch, QNetwork};
 use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::config::DqnConfig;
 use super::memory::{column, layout_of};
-use crate::block_update::{BatchShape, BlockUpdate};
+use crate::block_update::{BatchShape, BlockUpdate, Trained};
 use crate::error::{Call, Error, diverged};
 use crate::observations::penalties;
 use crate::run_environments::Spaces;
@@ -70,7 +70,7 @@ impl UpdateProgram {
             n_rows: block_rows,
         };
         Ok(UpdateProgram {
-            blocks: BlockUpdate::load(record, (loss, &told), shape, device)?,
+            blocks: BlockUpdate::load(record, loss, &told, shape, device)?,
             inputs,
             layout: layout_of(spaces)?,
             n_blocks,
@@ -84,14 +84,15 @@ impl UpdateProgram {
     /// One step of the optimiser against the batch's gradient by the online weights.
     pub(super) fn step(
         &mut self,
-        (params, optimiser): (&mut Params, &mut Optimiser),
-        (rows, weights): (&Rows, Option<&[f32]>),
+        trained: Trained<'_>,
+        batch: (&Rows, Option<&[f32]>),
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<Update, Error> {
-        self.check(rows, weights)?;
+        let Trained { params, optimiser } = trained;
+        self.check(batch.0, batch.1)?;
         for block in self.blocks.begin(comm)? {
-            self.set_block((rows, weights), block)?;
+            self.set_block(batch.0, batch.1, block)?;
             self.blocks.run_block(block, params, optimiser)?;
         }
         let numbers = self.blocks.sum(comm, deadline)?;
@@ -118,7 +119,8 @@ impl UpdateProgram {
 
     fn set_block(
         &mut self,
-        (rows, weights): (&Rows, Option<&[f32]>),
+        rows: &Rows,
+        weights: Option<&[f32]>,
         block: usize,
     ) -> Result<(), Error> {
         let (first, n) = (block * self.block_rows, self.block_rows);

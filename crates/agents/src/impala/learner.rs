@@ -315,7 +315,7 @@ fn record(
         n_numbers: told.len(),
         n_rows: 0,
     };
-    let blocks = BlockUpdate::load(record, (of_batch, &told), shape, device)?;
+    let blocks = BlockUpdate::load(record, of_batch, &told, shape, device)?;
     Ok((blocks, inputs))
 }
 

@@ -78,7 +78,7 @@ impl UpdateProgram {
             n_rows: 0,
         };
         Ok(UpdateProgram {
-            blocks: BlockUpdate::load(record, (told[0], &told), shape, device)?,
+            blocks: BlockUpdate::load(record, told[0], &told, shape, device)?,
             observations,
             batch,
             n_rows,

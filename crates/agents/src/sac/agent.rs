@@ -15,6 +15,7 @@ use super::config::SacConfig;
 use super::update::{SacUpdate, UpdateProgram};
 use crate::act_programs::{ActPrograms, Record};
 use crate::agent::Agent;
+use crate::block_update::Trained;
 use crate::config::AgentConfig;
 use crate::error::{Call, Error};
 use crate::observations::{self, ActionBuffer, Seen};
@@ -172,10 +173,13 @@ impl SacAgent {
         deadline: Timeout,
     ) -> Result<SacUpdate, Error> {
         let distribution = self.policy.distribution();
-        let learner = (&mut self.params, &mut self.optimiser);
+        let trained = Trained {
+            params: &mut self.params,
+            optimiser: &mut self.optimiser,
+        };
         let update = self
             .update
-            .step(learner, distribution, (rows, stream), comm, deadline)?;
+            .step(trained, distribution, rows, stream, comm, deadline)?;
         self.acting.weights_changed();
         Ok(update)
     }

@@ -2,13 +2,13 @@
 
 use shardgraph_autodiff::{Ctx, Params, Recorder};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_components::{Optimiser, SacBatch, SacDistribution, SacLoss, SacNetworks};
+use shardgraph_components::{SacBatch, SacDistribution, SacLoss, SacNetworks};
 use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
 use shardgraph_replay::Rows;
 
 use super::config::SacConfig;
-use crate::block_update::{BatchShape, BlockUpdate};
+use crate::block_update::{BatchShape, BlockUpdate, Trained};
 use crate::dqn::column;
 use crate::error::{Error, diverged};
 use crate::run_environments::Spaces;
@@ -70,7 +70,7 @@ impl UpdateProgram {
             n_numbers: told.len(),
             n_rows: 0,
         };
-        let blocks = BlockUpdate::load(record, (loss, &told), shape, device)?;
+        let blocks = BlockUpdate::load(record, loss, &told, shape, device)?;
         let n_noise = 2 * config.batch_size * networks.policy.n_noise_columns();
         Ok(UpdateProgram {
             blocks: blocks.with_target_rate(config.tau),
@@ -87,12 +87,14 @@ impl UpdateProgram {
     /// noise of the policy's actions is of the stream, for the whole batch on each rank.
     pub(super) fn step(
         &mut self,
-        (params, optimiser): (&mut Params, &mut Optimiser),
+        trained: Trained<'_>,
         distribution: &SacDistribution,
-        (rows, stream): (&Rows, &mut KeyedRng),
+        rows: &Rows,
+        stream: &mut KeyedRng,
         comm: &mut Comm,
         deadline: Timeout,
     ) -> Result<SacUpdate, Error> {
+        let Trained { params, optimiser } = trained;
         let own = self.blocks.begin(comm)?;
         for element in &mut self.noise {
             *element = stream.normal() as f32;

@@ -31,7 +31,8 @@ impl Memory {
     /// A whole allocation of the driver; no address for no bytes.
     pub(super) fn new(
         driver: &Arc<dyn Driver>,
-        (address, bytes): (u64, usize),
+        address: u64,
+        bytes: usize,
         counter: &Arc<MemoryCounter>,
     ) -> Memory {
         counter.add(bytes);

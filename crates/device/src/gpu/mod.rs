@@ -215,7 +215,7 @@ impl Gpu {
             0 => 0,
             bytes => self.take_memory(bytes)?,
         };
-        let memory = Memory::new(&self.driver, (address, bytes), &self.held);
+        let memory = Memory::new(&self.driver, address, bytes, &self.held);
         Ok(Buffer {
             store: Store::Gpu(memory),
         })

@@ -51,7 +51,7 @@ impl DeviceModel {
         let (mut n_tiles, mut whole) = (1, None);
         let mut least = u64::MAX;
         loop {
-            let mut model = DeviceModel::in_tiles(device, network, labels, (n_steps, n_tiles))?;
+            let mut model = DeviceModel::in_tiles(device, network, labels, n_steps, n_tiles)?;
             let predicted = model.predict(network.config.patience > 0)?;
             model.memory.predicted = predicted;
             let whole = *whole.get_or_insert(predicted);

@@ -46,7 +46,8 @@ impl DeviceModel {
         device: &Device,
         network: &mut Network<'_>,
         labels: &LabelSets<'_>,
-        (n_steps, n_tiles): (u32, usize),
+        n_steps: u32,
+        n_tiles: usize,
     ) -> Result<DeviceModel, Error> {
         let n_held = device.held_bytes();
         let means = [Part::First, Part::Second].map(|part| flat(network, part));
@@ -178,8 +179,7 @@ impl Builder<'_, '_> {
     ) -> Result<LayerSums, Error> {
         let (device, n_relations) = (self.device, self.network.layout.n_relations());
         if has_relations && self.n_tiles > 1 {
-            let sides = (n_relations, n_targets);
-            let tiles = Tiles::upload(device, plan, sides, self.n_tiles)?;
+            let tiles = Tiles::upload(device, plan, n_relations, n_targets, self.n_tiles)?;
             return Ok(LayerSums::Tiled(Arc::new(tiles)));
         }
         let lists = match has_relations {

@@ -41,7 +41,8 @@ impl Tiles {
     pub(super) fn upload(
         device: &Device,
         plan: &LayerPlan,
-        (n_relations, n_targets): (usize, usize),
+        n_relations: usize,
+        n_targets: usize,
         n_tiles: usize,
     ) -> Result<Tiles, device::Error> {
         let mut of_tile = LayerPlan::default();
@@ -143,15 +144,24 @@ impl TiledSums {
         dy: &Buffer,
     ) -> Result<Buffer, device::Error> {
         let mut messages = device.allocate(tile.lists.n_pairs * self.terms.width)?;
-        let sides = [tile.lists.n_pairs, self.tiles.n_targets];
-        self.product(device, (tile.sends.lists(), sides), dy, &mut messages)?;
+        let (n_pairs, n_targets) = (tile.lists.n_pairs, self.tiles.n_targets);
+        self.product(
+            device,
+            tile.sends.lists(),
+            n_pairs,
+            n_targets,
+            dy,
+            &mut messages,
+        )?;
         Ok(messages)
     }
 
     fn product(
         &self,
         device: &Device,
-        (lists, [n_rows, n_columns]): (&ResidentAdjacency, [usize; 2]),
+        lists: &ResidentAdjacency,
+        n_rows: usize,
+        n_columns: usize,
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), device::Error> {
@@ -168,7 +178,8 @@ impl TiledSums {
         &self,
         device: &Device,
         tile: &Tile,
-        (a, b): (&Buffer, &Buffer),
+        a: &Buffer,
+        b: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), device::Error> {
         let (terms, lists) = (self.terms, &tile.lists);
@@ -179,9 +190,15 @@ impl TiledSums {
                 lists.messages(device, terms, &rows, b, &mut messages)?;
                 drop(rows);
                 let mut part = device.allocate(out.len())?;
-                let sides = [self.tiles.n_targets, lists.n_pairs];
-                let sends = (tile.sends.transposed(), sides);
-                self.product(device, sends, &messages, &mut part)?;
+                let (sends, n_targets) = (tile.sends.transposed(), self.tiles.n_targets);
+                self.product(
+                    device,
+                    sends,
+                    n_targets,
+                    lists.n_pairs,
+                    &messages,
+                    &mut part,
+                )?;
                 add(device, &part, out)
             }
             SumResult::SourceGradient => {
@@ -252,8 +269,7 @@ impl Operation for TiledSums {
         let (device, out) = (run.device(), out.values);
         device.clear(out)?;
         for tile in &self.tiles.tiles {
-            let both: (&Buffer, &Buffer) = (operands[0].values, operands[1].values);
-            self.add_tile(device, tile, both, out)?;
+            self.add_tile(device, tile, operands[0].values, operands[1].values, out)?;
         }
         Ok(())
     }
