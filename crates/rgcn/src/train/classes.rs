@@ -265,7 +265,7 @@ impl<'a> ClassTrainer<'a> {
                 valid: self.valid.as_ref(),
             };
             let network = &mut self.model.network;
-            let limit = self.job.options.budget_per_device;
+            let limit = self.job.inputs.options.budget_per_device;
             self.device = Some(DeviceModel::new(device, network, &labels, n_steps, limit)?);
         }
         Ok(())

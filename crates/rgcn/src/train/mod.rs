@@ -53,7 +53,7 @@ pub struct RunOptions {
     /// The execution of the first layer.
     pub execution: Execution,
     /// The device of the epochs: the host, or one that one rank trains on without batches, dropout,
-    /// blocks, Adagrad and a budget. The scores at the end are computed on the host.
+    /// blocks and Adagrad. The scores at the end are computed on the host.
     pub device: Device,
     /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is
     /// taken in tiles. Absent: everything stays.
