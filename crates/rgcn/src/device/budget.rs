@@ -3,7 +3,7 @@
 use shardgraph_autodiff::Recorder;
 use shardgraph_device::Device;
 
-use super::{DeviceLayer, DeviceModel, LabelSets, Labelled, LayerSums, StepRule};
+use super::{DeviceBudget, DeviceLayer, DeviceModel, LabelSets, Labelled, LayerSums, StepRule};
 use crate::Error;
 use crate::model::network::Network;
 use crate::size::size;
@@ -11,16 +11,6 @@ use crate::train::DeviceMemory;
 
 /// The most tiles of a layer's sources.
 const MAX_TILES: usize = 1 << 12;
-
-/// The bytes of a model on a device.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DeviceBudget {
-    /// Held by others on the device's stream.
-    beside: u64,
-    /// Of graph and labels.
-    lists: u64,
-    predicted: u64,
-}
 
 impl DeviceBudget {
     /// Of a model whose lists were made where `beside` bytes were held.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use shardgraph_autodiff::{ParamId, Params, Shape};
 use shardgraph_device::Device;
 
-use super::budget::DeviceBudget;
 use super::operations::{Lists, Matrix};
 use super::tiles::Tiles;
-use super::{Bias, DeviceLayer, DeviceModel, Labelled, LayerSums, Relations, StepRule};
+use super::{
+    Bias, DeviceBudget, DeviceLayer, DeviceModel, Labelled, LayerSums, Relations, StepRule,
+};
 use crate::Error;
 use crate::kernels::{Form, PairLists, Terms};
 use crate::layer::coefficients::{Coefficients, WeightScheme};

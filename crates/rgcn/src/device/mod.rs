@@ -23,7 +23,6 @@ use crate::layer::optimiser::corrected_epsilon;
 use crate::model::network::Network;
 use crate::train::state::{Part, set_flat};
 use crate::train::{Execution, RunOptions, ValidScores};
-use budget::DeviceBudget;
 pub(crate) use build::LabelSets;
 use operations::{Matrix, MessageResult, Messages, Product};
 use tiles::{SumResult, TiledSums, Tiles};
@@ -74,6 +73,16 @@ pub(crate) struct DeviceModel {
     memory: DeviceBudget,
     /// The parameters of the best epoch of this call.
     best: Option<Params>,
+}
+
+/// The bytes of a model on a device.
+#[derive(Debug, Clone, Copy)]
+struct DeviceBudget {
+    /// Held by others on the device's stream.
+    beside: u64,
+    /// Of graph and labels.
+    lists: u64,
+    predicted: u64,
 }
 
 /// A layer's messages and the parameters that it reads.
