@@ -1,7 +1,7 @@
 //! Figures of panels: frame, grid, legend, and the marks of all series.
 
 use crate::axis::{Axis, Span};
-use crate::series::{Colour, Marks, Point, Series};
+use crate::series::{BAR_WIDTH, Colour, Marks, Point, Series};
 use crate::svg::{GREY, N_COLOURS, Svg, colour, escaped, shortened, tooltip, width};
 
 const MARGIN: f64 = 16.0;
@@ -122,7 +122,7 @@ impl Panel {
     /// Texts behind horizontal bars, which may reach over the frame.
     fn bar_texts(&self) -> impl Iterator<Item = &str> {
         let bars = self.series.iter().map(|series| match &series.marks {
-            Marks::Bars { bars, .. } if self.y.is_named() => bars.as_slice(),
+            Marks::Bars(bars) if self.y.is_named() => bars.as_slice(),
             _ => &[],
         });
         bars.flatten().map(|bar| bar.text.as_str())
@@ -309,8 +309,8 @@ impl<'p> Layout<'p> {
         match &series.marks {
             Marks::Line { points, has_dots } => {
                 self.draw_line(svg, series, colour);
-                let shown = points.iter().filter(|p| *has_dots || p.error.is_some());
-                shown.for_each(|point| self.draw_point(svg, point, colour, 1.0));
+                let dots = points.iter().filter(|_| *has_dots);
+                dots.for_each(|point| self.draw_point(svg, point, colour, 1.0));
             }
             Marks::Points(points) => {
                 let points = points.iter();
@@ -319,14 +319,8 @@ impl<'p> Layout<'p> {
                     self.draw_labels(svg, series);
                 }
             }
-            Marks::Bars { bars, width } => {
-                bars.iter()
-                    .for_each(|bar| self.draw_bar(svg, bar, *width, colour));
-            }
-            Marks::Boxes(boxes) => {
-                boxes
-                    .iter()
-                    .for_each(|(at, five)| self.draw_box(svg, *at, five, colour));
+            Marks::Bars(bars) => {
+                bars.iter().for_each(|bar| self.draw_bar(svg, bar, colour));
             }
         }
     }
@@ -359,17 +353,6 @@ impl<'p> Layout<'p> {
             "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"2.5\" fill=\"{colour}\" \
              fill-opacity=\"{opacity}\">{tooltip}</circle>"
         ));
-        if let Some(error) = point.error.filter(|error| error.is_finite()) {
-            let [_, low] = self.clamped(point.x, point.y - error);
-            let [_, high] = self.clamped(point.x, point.y + error);
-            for (from, to) in [
-                ([x, low], [x, high]),
-                ([x - 4.0, low], [x + 4.0, low]),
-                ([x - 4.0, high], [x + 4.0, high]),
-            ] {
-                svg.segment(from, to, &format!("stroke=\"{colour}\""));
-            }
-        }
     }
 
     fn draw_labels(&self, svg: &mut Svg, series: &Series) {
@@ -383,8 +366,8 @@ impl<'p> Layout<'p> {
         }
     }
 
-    fn draw_bar(&self, svg: &mut Svg, bar: &Point, width: f64, colour: &str) {
-        let half = width / 2.0;
+    fn draw_bar(&self, svg: &mut Svg, bar: &Point, colour: &str) {
+        let half = BAR_WIDTH / 2.0;
         let is_horizontal = self.panel.y.is_named();
         let (from, to) = match is_horizontal {
             true => ([0.0, bar.y - half], [bar.x, bar.y + half]),
@@ -408,28 +391,6 @@ impl<'p> Layout<'p> {
         }
     }
 
-    /// Whiskers to the ends, a box between the quartiles, a line at the median.
-    fn draw_box(&self, svg: &mut Svg, at: f64, five: &[f64; 5], colour: &str) {
-        let places = five.map(|value| self.clamped(at, value));
-        let [x, _] = places[0];
-        let [low, q1, median, q3, high] = places.map(|place| place[1]);
-        let stroke = format!("stroke=\"{colour}\" stroke-width=\"1.5\"");
-        for (from, to) in [
-            ([x, low], [x, q1]),
-            ([x, q3], [x, high]),
-            ([x - 6.0, low], [x + 6.0, low]),
-            ([x - 6.0, high], [x + 6.0, high]),
-            ([x - 9.0, median], [x + 9.0, median]),
-        ] {
-            svg.segment(from, to, &stroke);
-        }
-        let (left, height) = (x - 9.0, (q1 - q3).max(0.0));
-        svg.line(format_args!(
-            "<rect x=\"{left:.1}\" y=\"{q3:.1}\" width=\"18\" height=\"{height:.1}\" \
-             fill=\"{colour}\" fill-opacity=\"0.2\" {stroke}/>"
-        ));
-    }
-
     fn draw_legend(&self, svg: &mut Svg) {
         let left = self.corner[0] + self.panel.size[0] + 14.0;
         for (row, (i, name)) in (0u32..).zip(self.legend()) {
@@ -447,7 +408,7 @@ impl<'p> Layout<'p> {
                     "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>",
                     left + 18.0
                 )),
-                Marks::Bars { .. } | Marks::Boxes(_) => svg.line(format_args!(
+                Marks::Bars(_) => svg.line(format_args!(
                     "<path d=\"M{:.1} {:.1}h10v10h-10Z\" fill=\"{colour}\"/>",
                     left + 13.0,
                     y - 5.0

@@ -1,12 +1,12 @@
-//! SVG figures (lines, points, bars, histograms, boxes, Gantt charts, small graphs), and HTML pages that hold them.
+//! SVG figures (lines, points, bars, Gantt charts, small graphs), and HTML pages that hold them.
 //!
 //! ```text
 //! Figure            title, description for screen readers
 //!  `- Panel         one frame with grid, ticks and legend
 //!      |- Axis x    linear, logarithmic, or one place per name
 //!      |- Axis y
-//!      `- Series    a name, a colour, marks: line | points | bars | histogram | boxes
-//!          `- Point x, y, error bar, tooltip
+//!      `- Series    a name, a colour, marks: line | points | bars
+//!          `- Point x, y, tooltip
 //! Gantt             lanes of spans, a level below each lane, links between lanes
 //! Network           dots and lines, some of them marked
 //! Page              text, tables, figures and data in one HTML file

@@ -1,13 +1,10 @@
 //! Series: a name, a colour, and marks.
 
-use std::collections::BTreeMap;
-
-/// A value with an optional error bar and tooltip.
+/// A value with an optional tooltip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    pub(crate) error: Option<f64>,
     pub(crate) text: String,
 }
 
@@ -22,15 +19,6 @@ impl From<(f64, f64)> for Point {
 }
 
 impl Point {
-    /// The point with a vertical bar from `y - half_width` to `y + half_width`.
-    #[must_use]
-    pub fn with_error(self, half_width: f64) -> Point {
-        Point {
-            error: Some(half_width),
-            ..self
-        }
-    }
-
     /// The point with a text: under the pointer, or at the end of a bar.
     #[must_use]
     pub fn with_text(self, text: impl Into<String>) -> Point {
@@ -62,6 +50,9 @@ pub(crate) enum Colour {
     Grey,
 }
 
+/// Width of a bar in units of its axis.
+pub(crate) const BAR_WIDTH: f64 = 0.7;
+
 #[derive(Clone, Debug)]
 pub(crate) enum Marks {
     Line {
@@ -69,13 +60,8 @@ pub(crate) enum Marks {
         has_dots: bool,
     },
     Points(Vec<Point>),
-    /// Bars from 0, `width` units of the axis wide.
-    Bars {
-        bars: Vec<Point>,
-        width: f64,
-    },
-    /// Places with minimum, quartiles and maximum.
-    Boxes(Vec<(f64, [f64; 5])>),
+    /// Bars from 0, [`BAR_WIDTH`] units of the axis wide.
+    Bars(Vec<Point>),
 }
 
 impl Series {
@@ -117,37 +103,7 @@ impl Series {
     /// The text of a bar stands at its end.
     #[must_use]
     pub fn bars(name: impl Into<String>, bars: impl IntoIterator<Item = Point>) -> Series {
-        let bars = bars.into_iter().collect();
-        Series::new(name, Marks::Bars { bars, width: 0.7 })
-    }
-
-    /// Bars of `width` over values, as high as their share of all values in percent.
-    #[must_use]
-    pub fn histogram(name: impl Into<String>, values: &[f64], width: f64) -> Series {
-        let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-        for value in values.iter().filter(|value| value.is_finite()) {
-            *counts.entry((value / width).floor() as i64).or_default() += 1;
-        }
-        let share = |count: u64| 100.0 * count as f64 / values.len() as f64;
-        let bar = |(at, count): (i64, u64)| Point::from(((at as f64 + 0.5) * width, share(count)));
-        let bars = counts.into_iter().map(bar).collect();
-        Series::new(name, Marks::Bars { bars, width })
-    }
-
-    /// A box for each sample: minimum, quartiles and maximum, each to the nearest value.
-    #[must_use]
-    pub fn boxes(name: impl Into<String>, samples: &[(f64, Vec<f64>)]) -> Series {
-        let summary = |(at, values): &(f64, Vec<f64>)| {
-            let mut sorted: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
-            sorted.sort_by(f64::total_cmp);
-            let last = sorted.len().checked_sub(1)?;
-            let value = |part: f64| sorted[(part * last as f64).round() as usize];
-            Some((*at, [0.0, 0.25, 0.5, 0.75, 1.0].map(value)))
-        };
-        Series::new(
-            name,
-            Marks::Boxes(samples.iter().filter_map(summary).collect()),
-        )
+        Series::new(name, Marks::Bars(bars.into_iter().collect()))
     }
 
     /// The colour of the `idx`-th series, so that several series share one.
@@ -208,23 +164,15 @@ impl Series {
     pub(crate) fn values(&self, is_horizontal: bool) -> Vec<[f64; 2]> {
         match &self.marks {
             Marks::Line { points, .. } | Marks::Points(points) => {
-                let ends = |point: &Point| {
-                    let error = point.error.unwrap_or(0.0);
-                    [[point.x, point.y - error], [point.x, point.y + error]]
-                };
-                points.iter().flat_map(ends).collect()
+                points.iter().map(|point| [point.x, point.y]).collect()
             }
-            Marks::Bars { bars, width } => {
-                let half = width / 2.0;
+            Marks::Bars(bars) => {
+                let half = BAR_WIDTH / 2.0;
                 let corners = |bar: &Point| match is_horizontal {
                     true => [[0.0, bar.y], [bar.x, bar.y]],
                     false => [[bar.x - half, 0.0], [bar.x + half, bar.y]],
                 };
                 bars.iter().flat_map(corners).collect()
-            }
-            Marks::Boxes(boxes) => {
-                let ends = |(at, five): &(f64, [f64; 5])| [[*at, five[0]], [*at, five[4]]];
-                boxes.iter().flat_map(ends).collect()
             }
         }
     }

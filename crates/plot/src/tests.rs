@@ -67,7 +67,7 @@ fn each_series_has_its_marks_and_one_entry_a_name() {
         .with(Series::line("ours", points.clone()))
         .with(Series::line("ours", points.clone()).dashed())
         .with(Series::points("paper", points))
-        .with(Series::line("", [Point::from((1.0, 10.0)).with_error(2.0)]));
+        .with(Series::line("", [Point::from((1.0, 10.0))]));
     let svg = Figure::new("a & b", "what it \"shows\"").panel(panel).svg();
     assert!(is_well_formed(&svg), "{svg}");
     assert_eq!(svg.matches("<polyline").count(), 3);
@@ -112,13 +112,6 @@ fn labels_stand_beside_dots_and_cover_no_other() {
 }
 
 #[test]
-fn an_error_bar_ends_at_the_border_of_a_log_axis() {
-    let point = Point::from((1.0, 10.0)).with_error(50.0);
-    let panel = Panel::new(Axis::linear(""), Axis::log("")).with(Series::points("", [point]));
-    assert!(is_well_formed(&Figure::new("", "").panel(panel).svg()));
-}
-
-#[test]
 fn bars_lie_along_the_axis_without_names() {
     let bars = || Series::bars("", [Point::from((0.0, 4.0)), (1.0, 2.0).into()]);
     let upright = Panel::new(Axis::named("", ["a", "b"]), Axis::linear("")).with(bars());
@@ -138,26 +131,6 @@ fn bars_lie_along_the_axis_without_names() {
         "{svg}"
     );
     assert!(svg.contains(">4 %</text>"));
-}
-
-#[test]
-fn histograms_and_boxes_sum_up_values() {
-    let histogram = Series::histogram("", &[-0.5, 0.0, 1.9, 2.0], 2.0);
-    let corners = [
-        [-2.0, 0.0],
-        [0.0, 25.0],
-        [0.0, 0.0],
-        [2.0, 50.0],
-        [2.0, 0.0],
-        [4.0, 25.0],
-    ];
-    assert_eq!(histogram.values(false), corners);
-    let boxes = Series::boxes("", &[(1.0, vec![9.0, 1.0, 5.0, 3.0, 7.0]), (2.0, vec![])]);
-    assert_eq!(boxes.values(false), [[1.0, 1.0], [1.0, 9.0]]);
-    let panel = Panel::new(Axis::linear(""), Axis::linear(""))
-        .with(histogram)
-        .with(boxes);
-    assert!(is_well_formed(&Figure::new("", "").panel(panel).svg()));
 }
 
 #[test]
