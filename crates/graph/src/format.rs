@@ -6,12 +6,13 @@ use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
 use shardgraph_storage::Compression;
 
 /// A graph file format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
     /// Matrix Market coordinate files: pattern, real or integer; symmetric or general.
     MatrixMarket,
     /// One edge per line, integer or text ids, `#` and `%` comments: SNAP, KONECT, Network Repository, simple CSV.
+    #[default]
     EdgeList,
     /// DIMACS clique, colouring and independent-set files: `p edge n m` or `p col n m`, then `e u v`.
     Dimacs,

@@ -4,7 +4,7 @@ use crate::{Compression, Format};
 use std::fmt;
 
 /// Why a format was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatSource {
     /// The caller said so.
@@ -12,6 +12,7 @@ pub enum FormatSource {
     /// The file's extension.
     Extension,
     /// The file's first lines (and, for a bare `n m` header, the number of lines after it).
+    #[default]
     Content,
 }
 
@@ -26,7 +27,7 @@ pub enum FormatSource {
 /// assert!(printed.contains("duplicates merged: 1\n"));
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// The format that was read.
     pub format: Format,
@@ -83,24 +84,7 @@ impl ImportReport {
             format,
             format_source,
             compression,
-            n_nodes: 0,
-            listed_edges: 0,
-            self_loops_dropped: 0,
-            duplicates_merged: 0,
-            weight_conflicts: 0,
-            directed_merged: false,
-            upper_triangle_entries: 0,
-            zero_weights: 0,
-            weights_ignored: false,
-            extra_column_lines: 0,
-            node_values_ignored: 0,
-            header_edges_off_by_two: None,
-            first_text_id: None,
-            header_line: None,
-            header_as_edge: None,
-            n_columns: 0,
-            ragged_line: None,
-            instance: None,
+            ..ImportReport::default()
         }
     }
 

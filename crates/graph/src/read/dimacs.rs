@@ -7,20 +7,15 @@ use super::{
     Streamed,
     fields::Fields,
     lines::{Line, Lines},
-    tally::Tally,
+    tally::{Counts, Tally},
 };
 use crate::Error;
 use shardgraph_storage::Source;
 
-struct Problem {
-    n: u32,
-    n_edges: u64,
-    line: u64,
-}
-
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
     let mut lines = Lines::open(source)?;
-    let problem = problem(&mut lines, &tally)?;
+    let expected = format_args!("`p edge n m` or `p col n m`");
+    let problem = problem(lines.require(b'c', expected)?, &tally)?;
     let most = problem.n_edges.saturating_mul(2);
     while let Some(line) = lines.next_filled_but_comments(b'c')? {
         let mut fields = line.fields();
@@ -38,7 +33,7 @@ pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed
         }
     }
     check_count(&lines, problem.n_edges, &mut tally)?;
-    tally.check_nodes(source.name(), problem.line, problem.n)?;
+    tally.check_nodes(source.name(), &problem)?;
     Ok(tally.finish_numbered(problem.n, false))
 }
 
@@ -62,14 +57,7 @@ fn node_value(mut fields: Fields<'_>, n: u32, tally: &mut Tally<'_>) -> Result<(
     Ok(())
 }
 
-fn problem(lines: &mut Lines<'_>, tally: &Tally<'_>) -> Result<Problem, Error> {
-    match lines.next_filled_but_comments(b'c')? {
-        Some(line) => problem_line(line, tally),
-        None => Err(lines.expected_at_end(format_args!("`p edge n m` or `p col n m`"))),
-    }
-}
-
-fn problem_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Problem, Error> {
+fn problem(line: Line<'_>, tally: &Tally<'_>) -> Result<Counts, Error> {
     let mut fields = line.fields();
     for (i, words) in [&["p"][..], &["edge", "col", "edges"]]
         .into_iter()
@@ -81,15 +69,7 @@ fn problem_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Problem, Error> {
             return Err(line.expected(field.column, format_args!("{expected}"), Some(field.bytes)));
         }
     }
-    let (n, field) = fields.whole(format_args!("the number of nodes"))?;
-    let n = tally.header_nodes(line, field.column, n)?;
-    let (n_edges, _) = fields.whole(format_args!("the number of edges"))?;
-    fields.finish("the number of edges")?;
-    Ok(Problem {
-        n,
-        n_edges,
-        line: line.number,
-    })
+    tally.counts(fields)
 }
 
 fn check_count(lines: &Lines<'_>, promised: u64, tally: &mut Tally<'_>) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The blank-separated fields of one line: whole numbers, node ids and weights, each error with its column.
 
 use super::lines::Line;
-use crate::{Error, ErrorKind};
+use crate::Error;
 use std::fmt;
 
 /// One field and its column, counted from 1.
@@ -84,57 +84,31 @@ impl<'a> Fields<'a> {
         let field = self.require(expected)?;
         match whole(field.bytes) {
             Some(value) => Ok((value, field)),
-            None => Err(self.bad_whole(field, expected)),
+            None if field.bytes.iter().all(u8::is_ascii_digit) => {
+                Err(self.line.out_of_range(field, expected))
+            }
+            None => {
+                let found = Some(field.bytes);
+                Err(self.line.expected(field.column, expected, found))
+            }
         }
-    }
-
-    #[cold]
-    fn bad_whole(&self, field: Field<'_>, expected: fmt::Arguments<'_>) -> Error {
-        let error = self
-            .line
-            .expected(field.column, expected, Some(field.bytes));
-        let is_number = !field.bytes.is_empty() && field.bytes.iter().all(u8::is_ascii_digit);
-        if is_number {
-            let message = error.message().to_owned();
-            return self
-                .line
-                .error(ErrorKind::OutOfRange, field.column, message);
-        }
-        error
     }
 
     /// The next field as a node id that the file counts from 1 to `n`; the answer counts from 0.
     pub(crate) fn node(&mut self, n: u32) -> Result<u32, Error> {
-        let (value, field) = self.whole(format_args!("a node id from 1 to {n}"))?;
+        let expected = format_args!("a node id from 1 to {n}");
+        let (value, field) = self.whole(expected)?;
         if value == 0 || value > u64::from(n) {
-            return Err(self.bad_node(field, n));
+            return Err(self.line.out_of_range(field, expected));
         }
         Ok((value - 1) as u32)
-    }
-
-    #[cold]
-    fn bad_node(&self, field: Field<'_>, n: u32) -> Error {
-        let expected = format_args!("a node id from 1 to {n}");
-        let error = self
-            .line
-            .expected(field.column, expected, Some(field.bytes));
-        let message = error.message().to_owned();
-        self.line
-            .error(ErrorKind::OutOfRange, field.column, message)
     }
 
     /// The next field as a finite f32; Fortran's `D` exponents are read as `E`.
     pub(crate) fn weight(&mut self) -> Result<f32, Error> {
         let expected = format_args!("a finite number of at most 3.4e38 as weight");
         let field = self.require(expected)?;
-        finite(field.bytes).ok_or_else(|| {
-            let error = self
-                .line
-                .expected(field.column, expected, Some(field.bytes));
-            let message = error.message().to_owned();
-            self.line
-                .error(ErrorKind::OutOfRange, field.column, message)
-        })
+        finite(field.bytes).ok_or_else(|| self.line.out_of_range(field, expected))
     }
 }
 

@@ -400,9 +400,7 @@ impl<'f, 't> Parser<'f, 't> {
                 "expected ends of edges that are nodes, found `{id}`"
             )));
         }
-        let has_weights = self.weight_key.is_some();
-        self.tally.report.weights_ignored = has_weights && !self.tally.keeps_weights();
-        let weighted = has_weights && self.tally.keeps_weights();
+        let weighted = self.tally.weighted(self.weight_key.is_some());
         let n_nodes = self.ids.len();
         let labels = self.names.iter().find_map(|names| names.labels(n_nodes));
         let labels = labels.unwrap_or_else(|| as_labels(self.ids));

@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind};
 use shardgraph_storage::{Source, unpacking_error};
 use std::{fmt, io::Read, ops::Range};
 
-use super::fields::{Fields, is_blank, shortened};
+use super::fields::{Field, Fields, is_blank, shortened};
 
 /// The longest line that is read, in bytes. A METIS line is a node's whole row and may be longer.
 pub(crate) const MAX_LINE: usize = 1 << 20;
@@ -52,9 +52,25 @@ impl<'a> Line<'a> {
         expected: fmt::Arguments<'_>,
         found: Option<&[u8]>,
     ) -> Error {
+        self.wrong(ErrorKind::Syntax, column, expected, found)
+    }
+
+    /// The same for a field that is well-formed and out of its range.
+    pub(crate) fn out_of_range(self, field: Field<'_>, expected: fmt::Arguments<'_>) -> Error {
+        let found = Some(field.bytes);
+        self.wrong(ErrorKind::OutOfRange, field.column, expected, found)
+    }
+
+    #[cold]
+    fn wrong(
+        self,
+        kind: ErrorKind,
+        column: u64,
+        expected: fmt::Arguments<'_>,
+        found: Option<&[u8]>,
+    ) -> Error {
         let found = found.map_or("the end of the line".to_owned(), shortened);
-        let message = format!("expected {expected}, found {found}");
-        self.error(ErrorKind::Syntax, column, message)
+        self.error(kind, column, format!("expected {expected}, found {found}"))
     }
 }
 
@@ -111,6 +127,10 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
+    pub(crate) fn file(&self) -> &'a str {
+        self.file
+    }
+
     /// The same lines with room for METIS rows.
     pub(crate) fn with_long_rows(mut self) -> Lines<'a> {
         self.max_line = MAX_ROW_LINE;
@@ -158,6 +178,24 @@ impl<'a> Lines<'a> {
     /// The next line that does not begin with `mark`; blank lines come too.
     pub(crate) fn next_but_comments(&mut self, mark: u8) -> Result<Option<Line<'_>>, Error> {
         self.next_where(|line| line.first() != Some(mark))
+    }
+
+    /// The next line that is not blank and does not begin with `mark`, which has to be there.
+    pub(crate) fn require(
+        &mut self,
+        mark: u8,
+        expected: fmt::Arguments<'_>,
+    ) -> Result<Line<'_>, Error> {
+        while let Some(range) = self.advance()? {
+            if self
+                .line(range.clone())
+                .first()
+                .is_some_and(|first| first != mark)
+            {
+                return Ok(self.line(range));
+            }
+        }
+        Err(self.expected_at_end(expected))
     }
 
     fn next_where(&mut self, wanted: impl Fn(Line<'_>) -> bool) -> Result<Option<Line<'_>>, Error> {

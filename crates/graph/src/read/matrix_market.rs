@@ -7,7 +7,7 @@ use super::{
     Policy, Streamed,
     fields::{Field, Fields},
     lines::{Line, Lines},
-    tally::Tally,
+    tally::{Counts, Tally},
 };
 use crate::{Error, ErrorKind};
 use shardgraph_storage::Source;
@@ -17,32 +17,17 @@ struct Header {
     symmetric: bool,
 }
 
-struct Size {
-    n: u32,
-    n_entries: u64,
-    line: u64,
-}
-
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
     let mut lines = Lines::open(source)?;
     let header = banner(&mut lines, &mut tally)?;
-    let size = size(&mut lines, &tally)?;
-    let mut n_read = 0;
+    let expected = format_args!("the size line `rows columns entries`");
+    let size = size(lines.require(b'%', expected)?, &tally)?;
     while let Some(line) = lines.next_filled_but_comments(b'%')? {
-        if n_read == size.n_entries {
-            let expected = format_args!("the end of the file after {n_read} entries");
-            return Err(line.expected(1, expected, Some(line.bytes)));
-        }
+        tally.check_more(&size, line, "entries")?;
         entry(line, &header, size.n, &mut tally)?;
-        n_read += 1;
     }
-    if n_read < size.n_entries {
-        let expected = format_args!("{} entries in all, {n_read} came", size.n_entries);
-        return Err(lines.expected_at_end(expected));
-    }
-    tally.check_nodes(source.name(), size.line, size.n)?;
-    let weighted = header.has_values && tally.keeps_weights();
-    tally.report.weights_ignored = header.has_values && !weighted;
+    tally.check_all(&size, &lines, "entries")?;
+    let weighted = tally.weighted(header.has_values);
     Ok(tally.finish_numbered(size.n, weighted))
 }
 
@@ -143,14 +128,7 @@ fn is_word(field: Field<'_>, word: &str) -> bool {
     field.bytes.eq_ignore_ascii_case(word.as_bytes())
 }
 
-fn size(lines: &mut Lines<'_>, tally: &Tally<'_>) -> Result<Size, Error> {
-    match lines.next_filled_but_comments(b'%')? {
-        Some(line) => size_line(line, tally),
-        None => Err(lines.expected_at_end(format_args!("the size line `rows columns entries`"))),
-    }
-}
-
-fn size_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Size, Error> {
+fn size(line: Line<'_>, tally: &Tally<'_>) -> Result<Counts, Error> {
     let mut fields = line.fields();
     let (n_rows, field) = fields.whole(format_args!("the number of rows"))?;
     let n = tally.header_nodes(line, field.column, n_rows)?;
@@ -161,11 +139,5 @@ fn size_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Size, Error> {
         );
         return Err(line.error(ErrorKind::Unsupported, field.column, message));
     }
-    let (n_entries, _) = fields.whole(format_args!("the number of entries"))?;
-    fields.finish("the number of entries")?;
-    Ok(Size {
-        n,
-        n_entries,
-        line: line.number,
-    })
+    tally.edge_count(fields, n, "entries")
 }

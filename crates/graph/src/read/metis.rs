@@ -59,7 +59,8 @@ impl Mentions {
 
 pub(crate) fn read(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Rows, Error> {
     let mut lines = Lines::open(source)?.with_long_rows();
-    let header = header(&mut lines, tally)?;
+    let expected = format_args!("a header `n m [fmt [ncon]]`");
+    let header = header(lines.require(b'%', expected)?, tally)?;
     count_rows(source, &header)?;
     let mut mentions = vec![Mentions::default(); header.n as usize];
     let mut node_weights = Vec::new();
@@ -75,11 +76,9 @@ pub(crate) fn read(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Rows, E
         }
     }
     check_end(&mut lines, &header, tally)?;
-    let weighted = header.has_edge_weights && tally.keeps_weights();
-    tally.report.weights_ignored = header.has_edge_weights && !weighted;
     Ok(Rows {
         n: header.n,
-        weighted,
+        weighted: tally.weighted(header.has_edge_weights),
         node_weights: (header.n_node_weights > 0).then_some(NodeWeights {
             n_per_node: header.n_node_weights,
             values: node_weights,
@@ -183,14 +182,7 @@ fn count_rows(source: &Source<'_>, header: &Header) -> Result<(), Error> {
     Ok(())
 }
 
-fn header(lines: &mut Lines<'_>, tally: &Tally<'_>) -> Result<Header, Error> {
-    match lines.next_filled_but_comments(b'%')? {
-        Some(line) => header_line(line, tally),
-        None => Err(lines.expected_at_end(format_args!("a header `n m [fmt [ncon]]`"))),
-    }
-}
-
-fn header_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Header, Error> {
+fn header(line: Line<'_>, tally: &Tally<'_>) -> Result<Header, Error> {
     let mut fields = line.fields();
     let (n, field) = fields.whole(format_args!("the number of nodes"))?;
     let n = tally.header_nodes(line, field.column, n)?;

@@ -6,7 +6,7 @@ use super::{
     lines::{Line, Lines},
     tally::Tally,
 };
-use crate::{Error, ErrorKind, Labels};
+use crate::{Error, Labels};
 use shardgraph_storage::Source;
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
@@ -78,15 +78,9 @@ fn n_labels(line: Line<'_>, tally: &Tally<'_>) -> Result<u32, Error> {
 /// An id from 0.
 fn id(fields: &mut Fields<'_>, n_nodes: u32) -> Result<u32, Error> {
     let expected = format_args!("a node id below {n_nodes}, the number of labels");
-    let line = fields.line();
     let (value, field) = fields.whole(expected)?;
-    if value < u64::from(n_nodes) {
-        return Ok(value as u32);
+    match value < u64::from(n_nodes) {
+        true => Ok(value as u32),
+        false => Err(fields.line().out_of_range(field, expected)),
     }
-    let error = line.expected(field.column, expected, Some(field.bytes));
-    Err(line.error(
-        ErrorKind::OutOfRange,
-        field.column,
-        error.message().to_owned(),
-    ))
 }

@@ -3,7 +3,7 @@
 use super::{
     Streamed,
     lines::{Line, Lines},
-    tally::Tally,
+    tally::{Counts, Tally},
 };
 use crate::{Error, ErrorKind};
 use shardgraph_storage::Source;
@@ -12,44 +12,22 @@ use shardgraph_storage::Source;
 /// dominating set.
 const PROBLEMS: [&str; 5] = ["td", "vc", "cep", "tww", "ds"];
 
-struct Header {
-    n: u32,
-    n_edges: u64,
-    line: u64,
-}
-
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
     let mut lines = Lines::open(source)?;
-    let header = header(&mut lines, &tally)?;
+    let expected = format_args!("a header `p td n m`, `p vc n m` or `n m`");
+    let counts = header(lines.require(b'c', expected)?, &tally)?;
     while let Some(line) = lines.next_filled_but_comments(b'c')? {
-        if tally.report.listed_edges == header.n_edges {
-            let expected = format_args!("the end of the file after {} edges", header.n_edges);
-            return Err(line.expected(1, expected, Some(line.bytes)));
-        }
+        tally.check_more(&counts, line, "edges")?;
         let mut fields = line.fields();
-        let u = fields.node(header.n)?;
-        let v = fields.node(header.n)?;
+        let (u, v) = (fields.node(counts.n)?, fields.node(counts.n)?);
         fields.finish("the two nodes")?;
         tally.edge(line, u, v, 1.0)?;
     }
-    if tally.report.listed_edges < header.n_edges {
-        let (promised, listed) = (header.n_edges, tally.report.listed_edges);
-        return Err(lines.expected_at_end(format_args!("{promised} edges in all, {listed} came")));
-    }
-    tally.check_nodes(source.name(), header.line, header.n)?;
-    Ok(tally.finish_numbered(header.n, false))
+    tally.check_all(&counts, &lines, "edges")?;
+    Ok(tally.finish_numbered(counts.n, false))
 }
 
-fn header(lines: &mut Lines<'_>, tally: &Tally<'_>) -> Result<Header, Error> {
-    match lines.next_filled_but_comments(b'c')? {
-        Some(line) => header_line(line, tally),
-        None => {
-            Err(lines.expected_at_end(format_args!("a header `p td n m`, `p vc n m` or `n m`")))
-        }
-    }
-}
-
-fn header_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Header, Error> {
+fn header(line: Line<'_>, tally: &Tally<'_>) -> Result<Counts, Error> {
     let mut fields = line.fields();
     if line.first() == Some(b'p') {
         let expected = format_args!("a header `p td n m` or `p vc n m`");
@@ -67,13 +45,5 @@ fn header_line(line: Line<'_>, tally: &Tally<'_>) -> Result<Header, Error> {
             return Err(line.error(ErrorKind::Unsupported, problem.column, message));
         }
     }
-    let (n, field) = fields.whole(format_args!("the number of nodes"))?;
-    let n = tally.header_nodes(line, field.column, n)?;
-    let (n_edges, _) = fields.whole(format_args!("the number of edges"))?;
-    fields.finish("the number of edges")?;
-    Ok(Header {
-        n,
-        n_edges,
-        line: line.number,
-    })
+    tally.counts(fields)
 }
