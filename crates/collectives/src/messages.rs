@@ -46,9 +46,9 @@ mod frame;
 mod hub;
 mod inbox;
 mod link;
-mod reconnect;
 mod router;
 mod tcp_endpoint;
+mod visit;
 
 use crate::error::{CommError, CommErrorKind};
 use crate::join::config::TcpConfig;
@@ -92,9 +92,7 @@ impl Mailbox {
     /// else is there says [`Event::Joined`]. A process may join at any time, also under the number
     /// of one that has ended. One that joins under the number of a rank that is still there takes
     /// its place; the older one finds that it has lost all others. After the end of rank 0 those
-    /// who are there go on with each other, and none can join until another process joins as rank
-    /// 0 at the same address: within a second the others come back to it, as themselves, and on
-    /// both sides [`Event::Joined`] says so. A rank whose connection to a living rank 0 broke does
+    /// who are there go on with each other, and none can join. A rank whose connection broke does
     /// not come back.
     ///
     /// # Errors

@@ -15,8 +15,6 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks at sockets.
-pub(crate) const POLL_PAUSE: Duration = Duration::from_millis(1);
 /// Between two attempts to reach rank 0.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// Time that the others wait longer than rank 0 for its response.
@@ -80,7 +78,6 @@ fn attempt(
     let purpose = Purpose::Join {
         kind,
         port: pending.port()?,
-        generation: None,
     };
     // Rank 0 began to wait before this connection, and ends within its own time.
     let response_expiry = Expiry::of(Timeout::after(config.timeout.duration() + RESPONSE_GRACE));
@@ -113,25 +110,18 @@ pub(crate) fn ask(
         }
         Err(error) => return Err(error),
     }
-    let mut reader = FrameReader::default();
-    loop {
-        match reader.poll(stream, MAX_RESPONSE_BYTES) {
-            Ok(Some(body)) => {
-                let response =
-                    codec::decode(&body).filter(|response| is_possible(config, response));
-                return response
-                    .map(Some)
-                    .ok_or_else(|| io::Error::other("something else listens there"));
-            }
-            Ok(None) if expiry.left().is_none() => {
-                return Err(io::Error::other("it did not answer in time"));
-            }
-            Ok(None) => thread::sleep(POLL_PAUSE),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(io::Error::other("something else listens there"));
-            }
-            Err(_) => return Ok(None),
+    let stranger = || io::Error::other("something else listens there");
+    match FrameReader::default().wait(stream, MAX_RESPONSE_BYTES, expiry) {
+        Ok(body) => {
+            let response = codec::decode(&body);
+            let response = response.filter(|response| is_possible(config, response));
+            response.map(Some).ok_or_else(stranger)
         }
+        Err(error) => match error.kind() {
+            io::ErrorKind::TimedOut => Err(io::Error::other("it did not answer in time")),
+            io::ErrorKind::InvalidData => Err(stranger()),
+            _ => Ok(None),
+        },
     }
 }
 

@@ -2,11 +2,12 @@
 //! over.
 
 use super::address::{connect_to_rank_0, listen};
-use super::attempt::{POLL_PAUSE, RETRY_PAUSE, ask};
+use super::attempt::{RETRY_PAUSE, ask};
 use super::config::TcpConfig;
 use super::hello::{Hello, Purpose};
 use super::pending::PendingPeers;
 use super::response::JoinResponse;
+use crate::codec::POLL_PAUSE;
 use crate::timeout::{Expiry, Timeout};
 use std::net::TcpStream;
 use std::thread;
@@ -23,7 +24,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// has passed; they get [`CommErrorKind::Launch`](crate::CommErrorKind::Launch) with its reason.
 /// Any other rank says it to rank 0 as soon as that is there: one that waits for a world to gather
 /// gives it up, with the reason on all ranks; a mailbox receives
-/// [`Event::Absent`](crate::messages::Event::Rejected). Of `config` the `version` is not compared.
+/// [`Event::Rejected`](crate::messages::Event::Rejected). Of `config` the `version` is not compared.
 ///
 /// ```
 /// use shardgraph_collectives::{Timeout, tcp};
@@ -92,12 +93,9 @@ fn tell_all(config: &TcpConfig, reason: &str, expiry: Expiry) -> bool {
 
 fn is_told(hello: &Hello, stream: &TcpStream, refusal: &JoinResponse) -> bool {
     match hello.purpose {
-        Purpose::Join {
-            generation: None, ..
-        } => refusal.send(stream).is_ok(),
+        Purpose::Join { .. } => refusal.send(stream).is_ok(),
         // It ends for a reason of its own.
         Purpose::Decline { .. } => acknowledge(stream),
-        // A mailbox that looks for another rank 0 goes on looking.
         _ => false,
     }
 }

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Changes whenever bytes on the wire change their meaning.
-pub(crate) const PROTOCOL: u32 = 5;
+pub(crate) const PROTOCOL: u32 = 6;
 
 pub(crate) const MAX_HELLO_BYTES: usize = 8 << 10;
 
@@ -36,13 +36,8 @@ pub(crate) struct Hello {
 /// Purpose of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Purpose {
-    /// To rank 0: to join. `port` is where the process listens itself; `generation` is that of a
-    /// mailbox which a former rank 0 took.
-    Join {
-        kind: WorldKind,
-        port: u16,
-        generation: Option<u64>,
-    },
+    /// To rank 0: to join. `port` is where the process listens itself.
+    Join { kind: WorldKind, port: u16 },
     /// To rank 0: the process takes no part.
     Decline {
         #[serde(serialize_with = "codec::short_text")]
@@ -149,12 +144,10 @@ mod tests {
 
     #[test]
     fn hellos_come_back_and_prefixes_do_not() {
-        let (port, generation) = (u16::MAX, Some(1 << 40));
         for purpose in [
             Purpose::Join {
                 kind: WorldKind::Mailboxes,
-                port,
-                generation,
+                port: u16::MAX,
             },
             Purpose::Decline {
                 reason: "no GPU".to_string(),

@@ -8,11 +8,6 @@ use crate::codec::{self, FrameReader};
 use crate::timeout::Expiry;
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
-use std::thread;
-use std::time::Duration;
-
-/// Between two looks for the challenge.
-const POLL_PAUSE: Duration = Duration::from_millis(1);
 
 /// Says a hello on a new connection, which blocks no more afterwards, and proves it where there is a
 /// secret.
@@ -33,8 +28,9 @@ pub(crate) fn introduce(
     let (Some(secret), Some(nonce)) = (secret, &hello.nonce) else {
         return Ok(());
     };
+    let reader = FrameReader::default();
     let denied = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
-    match codec::decode(&read_frame(stream, expiry)?) {
+    match codec::decode(&reader.wait(stream, MAX_RESPONSE_BYTES, expiry)?) {
         Some(JoinResponse::Challenge(challenge)) if secret.is_host(nonce, &challenge) => {
             let proof = secret.proof(nonce, &challenge.nonce, &codec::encode(&hello));
             send_within(stream, &codec::frame(&proof), left()?)
@@ -44,17 +40,5 @@ pub(crate) fn introduce(
         }
         Some(JoinResponse::Refused(Refusal::Launch(why))) => denied(why),
         _ => Err(io::Error::other("something else listens there")),
-    }
-}
-
-/// The next frame of a socket that does not block.
-fn read_frame(stream: &TcpStream, expiry: Expiry) -> io::Result<Vec<u8>> {
-    let mut reader = FrameReader::default();
-    loop {
-        match reader.poll(stream, MAX_RESPONSE_BYTES)? {
-            Some(body) => return Ok(body),
-            None if expiry.left().is_none() => return Err(ErrorKind::TimedOut.into()),
-            None => thread::sleep(POLL_PAUSE),
-        }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Connections without a whole hello, or without its proof; of more than this many the oldest is closed.
 const MAX_SILENT: usize = 128;
 /// Connections with a hello that no rank has called for; of more than this many the oldest is
-/// closed. Two groups of the largest world have fewer.
+/// closed. The largest world has fewer.
 const MAX_WAITING: usize = 512;
 /// A connection without a whole hello is closed after this time.
 const SILENT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,9 +4,8 @@ use super::event::{Limits, Member, Refusal};
 use super::inbox::Inbox;
 use super::link::Link;
 use crate::join::config::TcpConfig;
-use crate::join::response::{Accepted, JoinResponse, NO_GENERATION, Peer};
+use crate::join::response::{Accepted, JoinResponse, Peer};
 use crate::timeout::Expiry;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +38,7 @@ struct State {
 struct RankState {
     generation: u64,
     link: Option<Arc<Link>>,
-    /// Address where it listens, as rank 0 sees it; on the others, that of rank 0.
+    /// Rank 0: the address where it listens.
     address: Option<SocketAddr>,
     /// Cause of its end.
     why: String,
@@ -104,71 +103,28 @@ impl Hub {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    /// Address and generation of rank 0, if it is lost.
-    pub(super) fn lost_host(&self) -> Option<(SocketAddr, u64)> {
-        let state = self.lock();
-        let host = &state.ranks[0];
-        let address = host.address.filter(|_| host.link.is_none());
-        address.map(|address| (address, host.generation))
-    }
-
-    /// True where this member, or a newer one of its number, has been here.
-    pub(super) fn knows(&self, member: Member) -> bool {
-        self.lock().ranks[member.rank as usize].generation >= member.generation
-    }
-
-    /// Rank 0: the generation of a rank that joins, and what it is told; or why it cannot come
-    /// back.
-    pub(super) fn accept(
-        &self,
-        rank: u32,
-        known: Option<u64>,
-        returning: &[Peer],
-    ) -> Result<Accepted, String> {
+    /// Rank 0: the generation of a rank that joins, and what it is told.
+    pub(super) fn accept(&self, rank: u32) -> Accepted {
         let mut state = self.lock();
-        let generation = known.unwrap_or(state.newest + 1);
-        if generation >= NO_GENERATION {
-            return Err(format!(
-                "rank {rank} says that it has generation {generation}, which no rank 0 gives"
-            ));
-        }
-        // Its connection broke, or another one came under its number.
-        if generation <= state.ranks[rank as usize].generation {
-            return Err(format!(
-                "rank {rank} is lost to rank 0, which goes on without it"
-            ));
-        }
-        state.newest = state.newest.max(generation);
-        let connected = (0u32..).zip(&state.ranks).filter_map(|(other, state)| {
+        state.newest += 1;
+        let peers = (0u32..).zip(&state.ranks).filter_map(|(other, state)| {
             Some(Peer {
                 rank: other,
                 generation: state.generation,
                 address: state.address.filter(|_| state.link.is_some())?,
             })
         });
-        // The newest of each number. One that comes back has heard of this one only if it was
-        // accepted later.
-        let peers: BTreeMap<u32, Peer> = connected
-            .chain(returning.iter().copied())
-            .filter(|peer| peer.rank != rank)
-            .map(|peer| (peer.rank, peer))
-            .collect();
-        Ok(Accepted {
-            id: generation,
+        Accepted {
+            id: state.newest,
             host: self.generation,
-            peers: peers.into_values().collect(),
-        })
+            peers: peers.filter(|peer| peer.rank != rank).collect(),
+        }
     }
 
     /// Makes a connection that of its rank, unless a newer one has been here.
-    pub(super) fn connect(
-        self: &Arc<Hub>,
-        member: Member,
-        address: Option<SocketAddr>,
-        stream: TcpStream,
-    ) {
+    pub(super) fn connect(self: &Arc<Hub>, member: Member, stream: TcpStream) {
         let state = self.lock();
-        self.connect_in(state, member, address, stream);
+        self.connect_in(state, member, None, stream);
     }
 
     /// As [`Hub::connect`] for a rank that is still to be told that it is accepted. A message to
@@ -286,36 +242,5 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::timeout::Timeout;
-    use std::time::Duration;
-
-    #[test]
-    fn a_newcomer_hears_of_ranks_that_are_coming_back() {
-        let config = TcpConfig {
-            rank: 0,
-            size: 4,
-            master_addr: "127.0.0.1".to_string(),
-            master_port: 1,
-            job: "messages".to_string(),
-            version: "1.0".to_string(),
-            timeout: Timeout::after(Duration::from_secs(1)),
-            secret: None,
-        };
-        let hub = Hub::new(&config, Limits::default(), 100);
-        let peer = |rank, generation| Peer {
-            rank,
-            generation,
-            address: SocketAddr::from(([127, 0, 0, 1], 10 + rank as u16)),
-        };
-        let returning = [peer(2, 7), peer(1, 8), peer(2, 9), peer(3, 5)];
-        let accepted = hub.accept(3, None, &returning).unwrap();
-        assert_eq!(accepted.peers, [peer(1, 8), peer(2, 9)]);
-        assert_eq!(accepted.id, 101);
     }
 }

@@ -3,15 +3,14 @@
 //!
 //! Rank 0 numbers the ranks that come (their generation) and tells each where the others are that
 //! came before it. A rank takes a connection only from a generation that it has not seen yet, so
-//! that nothing of an older process comes after a newer one. A rank that has lost rank 0 looks for
-//! another one in its place, which takes it with the generation that it has.
+//! that nothing of an older process comes after a newer one.
 
-use super::admission::Admission;
+use super::admission::admit;
 use super::event::{Limits, Member, Message, Refusal, last_word};
 use super::frame;
 use super::hub::{Hub, spawn};
 use super::inbox::{Inbox, Put};
-use super::reconnect::{self, Reconnect};
+use super::visit::visit;
 use crate::error::{CommErrorKind, refused};
 use crate::join::address::listen;
 use crate::join::config::TcpConfig;
@@ -35,7 +34,7 @@ impl TcpEndpoint {
     pub(super) fn join(config: &TcpConfig, limits: Limits) -> Result<TcpEndpoint, CommErrorKind> {
         config.check()?;
         let (hub, pending) = if config.rank > 0 {
-            reconnect::visit(config, limits)?
+            visit(config, limits)?
         } else {
             let listener = listen(config).map_err(|error| config.cannot_listen(&error))?;
             let pending = PendingPeers::new(listener, config.secret.clone()).map_err(refused)?;
@@ -85,14 +84,10 @@ fn first_generation() -> u64 {
 
 /// The body of the thread that takes in the processes that come, until the endpoint closes.
 fn accept(hub: &Arc<Hub>, pending: &PendingPeers) {
-    let mut admission = Admission::default();
-    let mut reconnect = Reconnect::default();
     while !hub.is_closing() {
         while let Some((hello, stream)) = pending.take(|_| true) {
-            admission.admit(hub, &hello, stream);
+            admit(hub, &hello, stream);
         }
-        admission.poll(hub);
-        reconnect.poll(hub, pending);
         thread::sleep(LOOK_EVERY);
     }
 }

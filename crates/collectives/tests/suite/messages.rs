@@ -348,63 +348,6 @@ fn a_second_rank_of_a_number_takes_the_place_of_the_first() {
     });
 }
 
-/// Takes events until `rank` joins; nobody else may be lost meanwhile.
-fn wait_for(mailbox: &Mailbox, rank: u32) {
-    loop {
-        match next(mailbox) {
-            Event::Joined { rank: joined, .. } if joined == rank => return,
-            Event::Lost { rank: lost, .. } => panic!("rank {lost} is lost to {mailbox:?}"),
-            _ => {}
-        }
-    }
-}
-
-/// Rank 0 ends twice, and another one comes in its place: those who were there come back to it and
-/// keep each other, newcomers meet all.
-#[test]
-fn another_rank_0_is_found_by_all() {
-    for_each_world(4, Limits::default(), |join| {
-        let mut host = join(0);
-        let (one, two) = (join(1), join(2));
-        two.send(1, 0, b"met", patient()).unwrap();
-        assert_eq!(next_message(&one).0, 2);
-        for _ in 0..2 {
-            drop(host);
-            for mailbox in [&one, &two] {
-                why_lost(mailbox, 0);
-                let refusal = kind(mailbox.send(0, 1, b"lost", patient()));
-                assert!(
-                    matches!(refusal, CommErrorKind::PeerLost { rank: Some(0), .. }),
-                    "{refusal:?}"
-                );
-            }
-            one.send(2, 1, b"without it", patient()).unwrap();
-            host = join(0);
-            let newcomer = join(3);
-            for mailbox in [&one, &two] {
-                wait_for(mailbox, 0);
-                mailbox.send(0, 2, b"back", patient()).unwrap();
-            }
-            let mut heard = [next_message(&host).0, next_message(&host).0];
-            heard.sort();
-            assert_eq!(heard, [1, 2]);
-            for (to, mailbox) in [(1, &one), (2, &two)] {
-                newcomer.send(to, 3, b"new", patient()).unwrap();
-                let from_newcomer = |(from, tag, _)| (from, tag) == (3, 3);
-                while !from_newcomer(next_message(mailbox)) {}
-                mailbox.send(3, 4, b"welcome", patient()).unwrap();
-                assert_eq!(next_message(&newcomer).0, to);
-            }
-            host.send(1, 5, b"to one", patient()).unwrap();
-            assert_eq!(next_message(&one).1, 5);
-            drop(newcomer);
-            for mailbox in [&host, &one, &two] {
-                why_lost(mailbox, 3);
-            }
-        }
-    });
-}
-
 #[test]
 fn a_send_waits_for_the_receiver_to_join() {
     for_each_world(2, Limits::default(), |join| {

@@ -29,18 +29,11 @@ pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
 /// Purpose of a connection, as a process says it that was not built from this source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Purpose {
-    Join {
-        kind: Kind,
-        port: u16,
-        generation: Option<u64>,
-    },
+    Join { kind: Kind, port: u16 },
     Decline(String),
     Data(u64),
     Control(u64),
-    Mailbox {
-        generation: u64,
-        to: u32,
-    },
+    Mailbox { generation: u64, to: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,11 +71,10 @@ pub(crate) enum Refusal {
 }
 
 /// The port is that of no process.
-pub(crate) fn joins(generation: Option<u64>) -> Purpose {
+pub(crate) fn joins() -> Purpose {
     Purpose::Join {
         kind: Kind::Mailboxes,
         port: 9,
-        generation,
     }
 }
 
@@ -107,22 +99,43 @@ pub(crate) fn stranger(port: u16, rank: u32, purpose: Purpose) -> TcpStream {
         .set_read_timeout(Some(patient().duration()))
         .expect("a socket");
     let (version, job) = ("1.0".to_string(), "messages".to_string());
-    let hello: Hello = (*b"shrdgrph", 5, version, job, rank, 3, purpose, None);
+    let hello: Hello = (*b"shrdgrph", 6, version, job, rank, 3, purpose, None);
     stream.write_all(&with_length(&hello)).expect("it is read");
     stream
 }
 
 /// Joins as rank 2 of 3, and is accepted.
 pub(crate) fn visitor(port: u16) -> TcpStream {
-    let stream = stranger(port, 2, joins(None));
+    let stream = stranger(port, 2, joins());
     let response: Response = read_frame(&stream);
     assert!(matches!(response, Response::Accepted(_)), "{response:?}");
     stream
 }
 
-/// What a rank says that has nothing to say.
-pub(crate) fn keep_alive() -> Vec<u8> {
-    [&0x6772_6565u32.to_le_bytes()[..], &[0; 8]].concat()
+/// A call with a generation that no rank 0 gives takes no rank's place.
+#[test]
+fn a_generation_that_nobody_gives_does_not_close_the_door() {
+    let port = free_port();
+    let host = Mailbox::join(&config(0, 3, port), tight()).unwrap();
+    let call = Purpose::Mailbox {
+        generation: u64::MAX,
+        to: 0,
+    };
+    let _caller = stranger(port, 2, call);
+    let joined = || match next(&host) {
+        Event::Joined {
+            rank: 2,
+            generation,
+        } => generation,
+        other => panic!("the visitor joins: {other:?}"),
+    };
+    let _visitor = visitor(port);
+    let generation = joined();
+    let _newer = visitor(port);
+    let why = why_lost(&host, 2);
+    assert!(why.contains("another one has joined"), "{why}");
+    let newer = joined();
+    assert!(newer > generation && newer < 1 << 62, "{newer}");
 }
 
 /// Garbage at the door changes nothing. Garbage of a rank that has joined ends that rank only.
