@@ -97,9 +97,10 @@ fn reduce_scatter(comm: &mut Comm, len: usize) -> Result<(), CommError> {
     let n_ranks = comm.size() as usize;
     let part = len.div_ceil(n_ranks);
     with_buffers(part * n_ranks, part, |send, recv| {
-        let op = Op::ReduceScatter {
+        let op = Op::ReduceScatterV {
             send: (&*send).into(),
             recv: recv.into(),
+            counts: &vec![part; n_ranks],
             reduction: Reduction::Sum,
         };
         comm.run(op, Timeout::default())

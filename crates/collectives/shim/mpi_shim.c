@@ -28,7 +28,6 @@ enum {
   ABI_INT64_T = 0x258,
   ABI_UINT64_T = 0x259,
   ABI_ANY_SOURCE = -1,
-  ABI_UNDEFINED = -32766,
   ABI_MAX_ERROR_STRING = 512,
   ABI_THREAD_STEP = 1024
 };
@@ -152,20 +151,6 @@ int shardgraph_MPI_Comm_dup(handle comm, handle *out) {
   MPI_Comm made = MPI_COMM_NULL;
   int status = MPI_Comm_dup(comm_of(comm), &made);
   *out = abi_comm(made);
-  return status;
-}
-
-int shardgraph_MPI_Comm_split(handle comm, int color, int key, handle *out) {
-  MPI_Comm made = MPI_COMM_NULL;
-  int status = MPI_Comm_split(comm_of(comm), color == ABI_UNDEFINED ? MPI_UNDEFINED : color, key, &made);
-  *out = abi_comm(made);
-  return status;
-}
-
-int shardgraph_MPI_Comm_free(handle *comm) {
-  MPI_Comm own = comm_of(*comm);
-  int status = MPI_Comm_free(&own);
-  *comm = abi_comm(own);
   return status;
 }
 

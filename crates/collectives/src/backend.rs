@@ -13,7 +13,6 @@ use crate::error::CommErrorKind;
 use crate::op::{Call, Op};
 use crate::timeout::Timeout;
 use crate::watch::Look;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Something that ranks of one process hand to each other.
 pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
@@ -42,11 +41,6 @@ pub(crate) trait Backend: Send {
         timeout: Timeout,
     ) -> Result<Vec<Shared>, CommErrorKind>;
 
-    /// The back end of a new communicator of the ranks `group` (this one is among them; the
-    /// position is the new rank). All of `group` call it after the same operation, with the same
-    /// arguments.
-    fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind>;
-
     /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or
     /// `Aborted`. The first such message counts.
     fn abort(&mut self, end: &End);
@@ -61,11 +55,4 @@ pub(crate) trait Backend: Send {
     /// Replaces the choice by size from now on. All ranks do the same; operations without a choice
     /// take no notice.
     fn use_algorithm(&mut self, _algorithm: Option<Algorithm>) {}
-}
-
-/// The number of a group that was split from the world `parent`: the same for all its members,
-/// another for any other group.
-pub(crate) fn group_id(parent: u64, seq: u64, first: u32) -> u64 {
-    let words = [seq.to_le_bytes(), u64::from(first).to_le_bytes()];
-    xxh3_64_with_seed(&words.concat(), parent)
 }

@@ -10,7 +10,6 @@ impl Op<'_> {
             Op::AllReduce { .. } => OpKind::AllReduce,
             Op::AllGather { .. } => OpKind::AllGather,
             Op::AllGatherV { .. } => OpKind::AllGatherV,
-            Op::ReduceScatter { .. } => OpKind::ReduceScatter,
             Op::ReduceScatterV { .. } => OpKind::ReduceScatterV,
             Op::Broadcast { .. } => OpKind::Broadcast,
             Op::AllToAllV { .. } => OpKind::AllToAllV,
@@ -35,12 +34,6 @@ impl Op<'_> {
             Op::AllGather { send, .. } => with(send.data_type(), send.len()),
             Op::AllGatherV { recv, counts, .. } => Call {
                 counts_digest: digest(counts),
-                ..with(recv.data_type(), recv.len())
-            },
-            Op::ReduceScatter {
-                recv, reduction, ..
-            } => Call {
-                reduction: Some(*reduction),
                 ..with(recv.data_type(), recv.len())
             },
             Op::ReduceScatterV {
@@ -77,11 +70,6 @@ impl Op<'_> {
                 let (own, total) = own_and_total(counts, "counts", rank, n_ranks)?;
                 expect_len("send", send.len(), own, "counts[rank]")?;
                 expect_len("recv", recv.len(), total, "the sum of counts")
-            }
-            Op::ReduceScatter { send, recv, .. } => {
-                same_type(send, recv)?;
-                let wanted = times(recv.len(), n_ranks)?;
-                expect_len("send", send.len(), wanted, "recv.len() * ranks")
             }
             Op::ReduceScatterV {
                 send, recv, counts, ..

@@ -2,10 +2,16 @@
 //! of a fixed length.
 
 use crate::op::Call;
+use crate::timeout::Expiry;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks at sockets.
+pub(crate) const POLL_PAUSE: Duration = Duration::from_millis(1);
 
 /// Bytes of a call; what it does not fill is zero.
 pub(crate) const CALL_LEN: usize = 64;
@@ -88,6 +94,25 @@ impl FrameReader {
             }
             if !self.read(stream, n_missing)? {
                 return Ok(None);
+            }
+        }
+    }
+
+    /// The body of the next frame, once all of it has come.
+    ///
+    /// # Errors
+    /// Those of [`FrameReader::poll`]; [`ErrorKind::TimedOut`].
+    pub(crate) fn wait(
+        mut self,
+        stream: &TcpStream,
+        max_len: usize,
+        expiry: Expiry,
+    ) -> io::Result<Vec<u8>> {
+        loop {
+            match self.poll(stream, max_len)? {
+                Some(body) => return Ok(body),
+                None if expiry.left().is_none() => return Err(ErrorKind::TimedOut.into()),
+                None => thread::sleep(POLL_PAUSE),
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::algorithm::Algorithm;
 use crate::backend::Backend;
 use crate::end::{Cause, End};
 use crate::error::{CommError, CommErrorKind};
-use crate::exact::{self, Scratch, SparseRows};
+use crate::exact::{Partials, Scratch, SparseRows};
 use crate::flight::{Outcome, Recorded, Recorder};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::solo::Solo;
@@ -96,7 +96,7 @@ impl Comm {
     /// The bytes that this rank had to take in from other ranks in all operations so far: what no
     /// way of doing them can do without. An all-reduce of n bytes counts `2 (P - 1) / P * n`, as
     /// reduce-scatter and all-gather. Headers, and the objects of [`Comm::exchange`], are not
-    /// counted; neither are the operations of communicators made by [`Comm::split`].
+    /// counted.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
@@ -133,17 +133,8 @@ impl Comm {
         out: &mut [f32],
         timeout: Timeout,
     ) -> Result<(), CommError> {
-        let n = out.len();
-        let checked = exact::check_shape(blocks, out);
-        self.exact_sum_with(
-            checked,
-            out,
-            timeout,
-            |scratch, &(), is_first| match is_first {
-                true => scratch.find_exponents(blocks, n),
-                false => scratch.add_blocks(blocks),
-            },
-        )
+        let partials = Partials::of_blocks(blocks, out.len());
+        self.exact_sum_of(partials, out, timeout)
     }
 
     /// [`Comm::exact_sum`] of blocks of which most is zero: only the rows that are not are given.
@@ -158,7 +149,7 @@ impl Comm {
     /// `out`, or a place is beyond it.
     ///
     /// # Complexity
-    /// As [`Comm::exact_sum`] of these rows alone; 4 bytes a row and a place more while it runs.
+    /// As [`Comm::exact_sum`] of these rows alone; 4 bytes a row and 8 a place more while it runs.
     ///
     /// ```
     /// use shardgraph_collectives::{Comm, SparseRows, Timeout};
@@ -175,28 +166,17 @@ impl Comm {
         out: &mut [f32],
         timeout: Timeout,
     ) -> Result<(), CommError> {
-        let n = out.len();
-        let checked = exact::GroupedRows::new(rows, n);
-        self.exact_sum_with(
-            checked,
-            out,
-            timeout,
-            |scratch, rows, is_first| match is_first {
-                true => scratch.find_exponents_of(rows, n),
-                false => scratch.add_rows(rows),
-            },
-        )
+        let partials = Partials::of_rows(rows, out.len());
+        self.exact_sum_of(partials, out, timeout)
     }
 
-    /// Both passes over checked partials, the first and the second, with an all-reduce after each.
-    fn exact_sum_with<T>(
+    fn exact_sum_of(
         &mut self,
-        checked: Result<T, String>,
+        partials: Result<Partials<'_>, String>,
         out: &mut [f32],
         timeout: Timeout,
-        pass: impl Fn(&mut Scratch, &T, bool),
     ) -> Result<(), CommError> {
-        let partials = match checked {
+        let partials = match partials {
             Ok(partials) => partials,
             Err(what) => {
                 let call = self.exact_call();
@@ -205,27 +185,26 @@ impl Comm {
             }
         };
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.exact_passes(&mut scratch, out, timeout, |scratch, is_first| {
-            pass(scratch, &partials, is_first);
-        });
+        let result = self.exact_passes(&mut scratch, &partials, out, timeout);
         self.scratch = scratch;
         result
     }
 
+    /// Both passes over the partials, with an all-reduce after each.
     fn exact_passes(
         &mut self,
         scratch: &mut Scratch,
+        partials: &Partials<'_>,
         out: &mut [f32],
         timeout: Timeout,
-        pass: impl Fn(&mut Scratch, bool),
     ) -> Result<(), CommError> {
-        pass(scratch, true);
+        scratch.find_exponents(partials, out.len());
         let op = Op::AllReduce {
             buf: (&mut scratch.exponents).into(),
             reduction: Reduction::Max,
         };
         self.run_exact(op, timeout)?;
-        pass(scratch, false);
+        scratch.add(partials);
         let op = Op::AllReduce {
             buf: (&mut scratch.sums).into(),
             reduction: Reduction::Sum,
@@ -249,55 +228,11 @@ impl Comm {
         self.run_as(op, call, timeout)
     }
 
-    /// Makes one new communicator for each `color`; in it, ranks are ordered by (`key`, old rank).
-    /// All ranks call it.
-    ///
-    /// The new communicator has its own order of operations and its own failures. A panic or an
-    /// abort here also ends the operations that wait in it, and in its own descendants.
-    ///
-    /// # Errors
-    /// As [`Comm::run`].
-    ///
-    /// ```
-    /// use shardgraph_collectives::{CommError, Timeout, threads};
-    ///
-    /// let sizes = threads::run(5, |mut comm| {
-    ///     let pair = comm.split(comm.rank() / 2, 0, Timeout::default())?;
-    ///     Ok::<_, CommError>((pair.rank(), pair.size()))
-    /// });
-    /// let sizes: Vec<_> = sizes.into_iter().map(|rank| rank.unwrap().unwrap()).collect();
-    /// assert_eq!(sizes, [(0, 2), (1, 2), (0, 2), (1, 2), (0, 1)]);
-    /// ```
-    pub fn split(&mut self, color: u32, key: u32, timeout: Timeout) -> Result<Comm, CommError> {
-        let own_pair = [color, key];
-        let mut pairs = vec![0u32; 2 * self.size() as usize];
-        let op = Op::AllGather {
-            send: (&own_pair).into(),
-            recv: (&mut pairs).into(),
-        };
-        let call = Call {
-            op: OpKind::Split,
-            ..op.call(self.rank(), self.next_seq)
-        };
-        self.run_as(op, call, timeout)?;
-        let mut group: Vec<(u32, u32)> = (0u32..)
-            .zip(pairs.chunks_exact(2))
-            .filter(|(_, pair)| pair[0] == color)
-            .map(|(rank, pair)| (pair[1], rank))
-            .collect();
-        group.sort_unstable();
-        let group: Vec<u32> = group.into_iter().map(|(_, rank)| rank).collect();
-        match self.backend.subgroup(&group, &call) {
-            Ok(backend) => Ok(Comm::over(backend)),
-            Err(kind) => Err(self.fail(kind)),
-        }
-    }
-
     /// Ends the world of this communicator: peers that wait in an operation, or begin one, get
     /// [`CommErrorKind::Aborted`] with `why`.
     ///
     /// A rank that cannot go on, for a reason of its own, calls this so that the others need not
-    /// wait for the timeout. It also ends the communicators made from this one by [`Comm::split`].
+    /// wait for the timeout.
     pub fn abort(&mut self, why: &str) {
         self.abort_by(End::new(Cause::Aborted, Some(self.rank()), why));
     }
@@ -336,9 +271,8 @@ impl Comm {
         Watch::new(self.backend.watch())
     }
 
-    /// Forces the algorithm of all-reduces and broadcasts, here and in communicators split from
-    /// this one later; `None` restores the choice by size. For tests and benches: results have the
-    /// same bits either way.
+    /// Forces the algorithm of all-reduces and broadcasts; `None` restores the choice by size. For
+    /// tests and benches: results have the same bits either way.
     #[doc(hidden)]
     pub fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.backend.use_algorithm(algorithm);

@@ -85,16 +85,6 @@ impl End {
         }
     }
 
-    /// The same end as seen by a group of the ranks, where each has the number of its position.
-    pub(crate) fn within(&self, group: &[u32]) -> End {
-        let position = group.iter().position(|&member| Some(member) == self.rank);
-        End {
-            rank: position.map(|position| position as u32),
-            seq: None,
-            ..self.clone()
-        }
-    }
-
     /// The first cause stays, but leaving gives way to a failure, and a panic to its own message.
     pub(crate) fn gives_way_to(&self, later: &End) -> bool {
         match self.cause {

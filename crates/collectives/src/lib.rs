@@ -16,7 +16,7 @@
 //! threads::run, threads::world, Comm::solo ────────┴─> Comm, one for each rank
 //!     Comm::run(Op { Slice, SliceMut, Reduction }, Timeout)   one collective operation
 //!     Comm::exact_sum, exact_sum_rows(SparseRows)             sums with the same bits for every P
-//!     Comm::split ─> Comm          Comm::watch ─> Watch       smaller worlds; a look from elsewhere
+//!     Comm::watch ─> Watch                                    a look from another thread
 //!     error: CommError { CommErrorKind, class(), recent() ─> Recorded { Call, Outcome } }
 //!
 //! messages::Router (threads), messages::Mailbox::join (TCP) ─> Mailbox ─ send, recv ─> Event

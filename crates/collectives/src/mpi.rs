@@ -69,5 +69,5 @@ pub fn init_within(library: Option<&Path>, timeout: Timeout) -> Result<Comm, Com
     let library = library.unwrap_or(Path::new(ffi::STANDARD_NAME));
     let started = session::start(library.to_path_buf(), timeout);
     let (session, world) = started.map_err(|kind| CommError::new(kind, [].iter()))?;
-    Ok(Comm::over(Box::new(rank::Rank::world(session, world))))
+    Ok(Comm::over(Box::new(rank::Rank::new(session, world))))
 }

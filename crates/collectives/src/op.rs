@@ -215,15 +215,6 @@ pub enum Op<'a> {
         counts: &'a [usize],
     },
     /// Rank r gets part r of the elementwise reduction of all ranks' `send`.
-    ReduceScatter {
-        /// n * P elements on every rank.
-        send: Slice<'a>,
-        /// n elements.
-        recv: SliceMut<'a>,
-        /// How elements are combined.
-        reduction: Reduction,
-    },
-    /// As `ReduceScatter` with a length of its own for each part.
     ReduceScatterV {
         /// sum(counts) elements on every rank.
         send: Slice<'a>,
@@ -268,9 +259,7 @@ impl Op<'_> {
             Self::AllGatherV { recv, counts, .. } => {
                 bytes(recv) - (counts[rank] * recv.data_type().size()) as u64
             }
-            Self::ReduceScatter { recv, .. } | Self::ReduceScatterV { recv, .. } => {
-                bytes(recv) * (n_ranks - 1)
-            }
+            Self::ReduceScatterV { recv, .. } => bytes(recv) * (n_ranks - 1),
             Self::Broadcast { buf, root } => match *root as usize == rank {
                 true => 0,
                 false => bytes(buf),
@@ -293,8 +282,6 @@ pub enum OpKind {
     AllGather,
     /// [`Op::AllGatherV`].
     AllGatherV,
-    /// [`Op::ReduceScatter`].
-    ReduceScatter,
     /// [`Op::ReduceScatterV`].
     ReduceScatterV,
     /// [`Op::Broadcast`].
@@ -306,8 +293,6 @@ pub enum OpKind {
     /// One of the two all-reduces inside [`Comm::exact_sum`](crate::Comm::exact_sum): exponents as
     /// `u8`, then sums as `i64`.
     ExactSum,
-    /// [`Comm::split`](crate::Comm::split).
-    Split,
     /// [`Comm::exchange`](crate::Comm::exchange).
     Exchange,
     /// [`tcp::join`](crate::tcp::join), which makes a world.
@@ -322,13 +307,11 @@ impl fmt::Display for OpKind {
             OpKind::AllReduce => "all_reduce",
             OpKind::AllGather => "all_gather",
             OpKind::AllGatherV => "all_gather_v",
-            OpKind::ReduceScatter => "reduce_scatter",
             OpKind::ReduceScatterV => "reduce_scatter_v",
             OpKind::Broadcast => "broadcast",
             OpKind::AllToAllV => "all_to_all_v",
             OpKind::Barrier => "barrier",
             OpKind::ExactSum => "exact_sum",
-            OpKind::Split => "split",
             OpKind::Exchange => "exchange",
             OpKind::Join => "join",
             OpKind::Send => "send",

@@ -116,15 +116,6 @@ pub(crate) fn dispatch(rank: &mut impl Operations, op: Op<'_>, context: Context<
         Op::AllReduce { buf, reduction } => {
             typed!(buf, |b| rank.all_reduce(b, reduction, context))
         }
-        Op::ReduceScatter {
-            send,
-            recv,
-            reduction,
-        } => {
-            let counts = Counts::Equal(recv.len());
-            typed!(send, recv, |s, r| rank
-                .reduce_scatter(s, r, counts, reduction, context))
-        }
         Op::ReduceScatterV {
             send,
             recv,
@@ -135,13 +126,6 @@ pub(crate) fn dispatch(rank: &mut impl Operations, op: Op<'_>, context: Context<
             typed!(send, recv, |s, r| rank
                 .reduce_scatter(s, r, counts, reduction, context))
         }
-        op => dispatch_move(rank, op, context),
-    }
-}
-
-/// The operations that reduce nothing.
-fn dispatch_move(rank: &mut impl Operations, op: Op<'_>, context: Context<'_>) -> Done {
-    match op {
         Op::AllGather { send, recv } => {
             let counts = Counts::Equal(send.len());
             typed!(send, recv, |s, r| rank.all_gather(s, r, counts, context))
@@ -164,9 +148,6 @@ fn dispatch_move(rank: &mut impl Operations, op: Op<'_>, context: Context<'_>) -
             typed!(send, recv, |s, r| rank.all_to_all(s, r, counts, context))
         }
         Op::Barrier => rank.barrier(context),
-        Op::AllReduce { .. } | Op::ReduceScatter { .. } | Op::ReduceScatterV { .. } => {
-            unreachable!("`dispatch` runs these itself")
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::backend::{Backend, Shared};
 use crate::end::End;
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, Slice, SliceMut};
+use crate::op::{Call, Op, typed};
 use crate::timeout::Timeout;
 
 pub(crate) struct Solo;
@@ -22,9 +22,10 @@ impl Backend for Solo {
             Op::AllReduce { .. } | Op::Broadcast { .. } | Op::Barrier => {}
             Op::AllGather { send, recv }
             | Op::AllGatherV { send, recv, .. }
-            | Op::ReduceScatter { send, recv, .. }
             | Op::ReduceScatterV { send, recv, .. }
-            | Op::AllToAllV { send, recv, .. } => copy(send, recv),
+            | Op::AllToAllV { send, recv, .. } => {
+                typed!(send, recv, |send, recv| recv.copy_from_slice(send));
+            }
         }
         Ok(())
     }
@@ -42,25 +43,5 @@ impl Backend for Solo {
         Ok(vec![item])
     }
 
-    fn subgroup(
-        &mut self,
-        _group: &[u32],
-        _call: &Call,
-    ) -> Result<Box<dyn Backend>, CommErrorKind> {
-        Ok(Box::new(Solo))
-    }
-
     fn abort(&mut self, _end: &End) {}
-}
-
-/// Copies between buffers whose types and lengths have been checked to be equal.
-fn copy(send: Slice<'_>, recv: SliceMut<'_>) {
-    match (send, recv) {
-        (Slice::F32(send), SliceMut::F32(recv)) => recv.copy_from_slice(send),
-        (Slice::U32(send), SliceMut::U32(recv)) => recv.copy_from_slice(send),
-        (Slice::U64(send), SliceMut::U64(recv)) => recv.copy_from_slice(send),
-        (Slice::I64(send), SliceMut::I64(recv)) => recv.copy_from_slice(send),
-        (Slice::U8(send), SliceMut::U8(recv)) => recv.copy_from_slice(send),
-        _ => unreachable!("Comm compares the element types before it calls a back end"),
-    }
 }

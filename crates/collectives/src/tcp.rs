@@ -40,7 +40,6 @@ mod gather;
 mod links;
 mod mesh;
 mod rank;
-mod supervisor;
 mod wait_for;
 mod world;
 
@@ -54,13 +53,12 @@ pub use crate::join::secret::Secret;
 use crate::op::{Call, OpKind};
 use crate::operations::Context;
 use crate::timeout::Timeout;
-use mesh::{Unconnected, connect_all};
+use mesh::connect_all;
 use rank::Rank;
 use std::net::{Ipv4Addr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{self, Builder};
-use supervisor::Supervisor;
+use std::thread::{self, Builder, ThreadId};
 use world::World;
 
 /// Makes this process one rank of a world. Returns when all ranks are connected.
@@ -109,18 +107,18 @@ pub fn join(config: &TcpConfig) -> Result<Comm, CommError> {
     }
 }
 
-/// Gathers and connects. The world is given apart, for a supervisor that must tell the others of a
+/// Gathers and connects. The world is given apart, for `supervise`, which must tell the others of a
 /// panic.
 fn member(
     config: &TcpConfig,
     listener: Option<TcpListener>,
-    supervisor: Option<Arc<Supervisor>>,
+    supervised: Option<ThreadId>,
 ) -> Result<(Arc<World>, Rank), CommErrorKind> {
     let gathered = match listener {
         Some(listener) => gather::host(config, listener),
         None => gather::visit(config),
     }?;
-    let world = World::new(config.rank, gathered.world, None, gathered.table);
+    let world = World::new(config.rank, gathered.world, gathered.table);
     for (rank, control) in (0u32..).zip(gathered.controls) {
         if let Some(control) = control {
             world.add_control(rank, control);
@@ -130,8 +128,8 @@ fn member(
         call: &Call::new(config.rank, 0, OpKind::Join),
         timeout: config.timeout,
     };
-    let data = connect_all(&world, context, &|| None).map_err(Unconnected::kind)?;
-    let rank = Rank::new(Arc::clone(&world), data, supervisor)?;
+    let data = connect_all(&world, context)?;
+    let rank = Rank::new(Arc::clone(&world), data, supervised)?;
     Ok((world, rank))
 }
 
@@ -195,18 +193,15 @@ fn supervise<R>(
         let alone = catch_unwind(AssertUnwindSafe(|| f(Comm::solo())));
         return alone.map_err(|payload| crate::threads::panicked(config.rank, &*payload));
     }
-    let supervisor = Supervisor::here();
-    let joined = member(config, listener, Some(Arc::clone(&supervisor)));
+    let joined = member(config, listener, Some(thread::current().id()));
+    // The world's control connections stay until the panic of its rank has been told.
     let (world, rank) = joined.map_err(|kind| CommError::new(kind, [].iter()))?;
-    supervisor.worlds().push(world);
     // Nothing of `f` is looked at after a panic but the payload.
     let result = catch_unwind(AssertUnwindSafe(|| f(Comm::over(Box::new(rank)))));
     result.map_err(|payload| {
         let error = crate::threads::panicked(config.rank, &*payload);
-        for world in supervisor.worlds().iter() {
-            let why = error.kind().to_string();
-            world.tell(&End::new(Cause::Panicked, Some(world.rank), why));
-        }
+        let why = error.kind().to_string();
+        world.tell(&End::new(Cause::Panicked, Some(world.rank), why));
         error
     })
 }

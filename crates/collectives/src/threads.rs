@@ -142,7 +142,9 @@ fn supervise<R>(
     let result = caught(rank, || f(comm));
     if let Err(error) = &result {
         let why = error.kind().to_string();
-        world.end(&End::new(Cause::Panicked, Some(rank), why));
+        world
+            .barrier
+            .end(End::new(Cause::Panicked, Some(rank), why));
     }
     result
 }
@@ -167,6 +169,7 @@ pub(crate) fn panicked(rank: u32, payload: &(dyn Any + Send)) -> CommError {
 fn not_started(world: &World, rank: u32, refusal: &std::io::Error) -> CommError {
     let text = refusal.to_string();
     let kind = CommErrorKind::NoThread { rank, text };
-    world.end(&End::new(Cause::Panicked, Some(rank), kind.to_string()));
+    let end = End::new(Cause::Panicked, Some(rank), kind.to_string());
+    world.barrier.end(end);
     CommError::new(kind, [].iter())
 }

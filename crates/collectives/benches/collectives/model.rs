@@ -39,7 +39,7 @@ impl<'a> Words<'a> {
         Ok(match self.text("op")? {
             "all_reduce" => OpKind::AllReduce,
             "all_gather" => OpKind::AllGather,
-            "reduce_scatter" => OpKind::ReduceScatter,
+            "reduce_scatter" => OpKind::ReduceScatterV,
             "broadcast" => OpKind::Broadcast,
             "all_to_all" => OpKind::AllToAllV,
             "barrier" => OpKind::Barrier,

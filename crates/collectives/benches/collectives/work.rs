@@ -160,7 +160,7 @@ impl Point<'_> {
     }
 
     fn run(&self, comm: &mut Comm, send: &mut [f32], recv: &mut [f32]) -> Result<(), CommError> {
-        let counts;
+        let counts = vec![self.count; comm.size() as usize];
         let reduction = Reduction::Sum;
         let op = match self.op {
             "all_reduce" => Op::AllReduce {
@@ -175,20 +175,18 @@ impl Point<'_> {
                 send: (&*send).into(),
                 recv: recv.into(),
             },
-            "reduce_scatter" => Op::ReduceScatter {
+            "reduce_scatter" => Op::ReduceScatterV {
                 send: (&*send).into(),
                 recv: recv.into(),
+                counts: &counts,
                 reduction,
             },
-            "all_to_all" => {
-                counts = vec![self.count; comm.size() as usize];
-                Op::AllToAllV {
-                    send: (&*send).into(),
-                    send_counts: &counts,
-                    recv: recv.into(),
-                    recv_counts: &counts,
-                }
-            }
+            "all_to_all" => Op::AllToAllV {
+                send: (&*send).into(),
+                send_counts: &counts,
+                recv: recv.into(),
+                recv_counts: &counts,
+            },
             other => panic!("no operation {other:?}"),
         };
         comm.run(op, self.timeout)

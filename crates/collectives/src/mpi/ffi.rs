@@ -12,7 +12,7 @@ pub(super) use abi::STANDARD_NAME;
 use abi::Wire;
 use abi::{
     ANY_SOURCE, COMM_NULL, COMM_WORLD, Count, Displacement, ERRORS_RETURN, Handle, IN_PLACE, MAX,
-    MAX_ERROR_STRING, MIN, REQUEST_NULL, SUCCESS, SUM, TAG, THREAD_SERIALIZED, UNDEFINED,
+    MAX_ERROR_STRING, MIN, REQUEST_NULL, SUCCESS, SUM, TAG, THREAD_SERIALIZED,
 };
 use libloading::Library;
 use library::Functions;
@@ -184,27 +184,6 @@ impl Api {
         self.group(handle)
     }
 
-    /// The communicator of the ranks with this color, ordered by `key`; none where there is no
-    /// color. All ranks call it; it waits for them.
-    pub(super) fn split(
-        &mut self,
-        group: Group,
-        color: Option<u32>,
-        key: u32,
-    ) -> Called<Option<Group>> {
-        let color = color.map_or(UNDEFINED, |color| color as c_int);
-        let mut handle = COMM_NULL;
-        // SAFETY: the communicator is live; ranks, hence colors and keys, are small non-negative
-        // integers.
-        self.check("MPI_Comm_split", unsafe {
-            (self.functions.comm_split)(group.handle, color, key as c_int, &mut handle)
-        })?;
-        if handle == COMM_NULL {
-            return Ok(None);
-        }
-        self.group(handle).map(Some)
-    }
-
     fn group(&mut self, handle: Handle) -> Called<Group> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: the communicator has just been made; the results are live integers.
@@ -219,16 +198,6 @@ impl Api {
             handle,
             rank: rank as u32,
             size: size as u32,
-        })
-    }
-
-    /// Gives a communicator back; nothing may be under way in it.
-    pub(super) fn free(&mut self, group: Group) -> Called<()> {
-        let mut handle = group.handle;
-        // SAFETY: the communicator came from `split` or `world`, and its only owner gives it up
-        // here.
-        self.check("MPI_Comm_free", unsafe {
-            (self.functions.comm_free)(&mut handle)
         })
     }
 

@@ -10,22 +10,19 @@ pub(super) const MESSAGE_BYTES: usize = 512;
 /// Longest text: the rest of a message takes at most 60 bytes.
 const MAX_TEXT_LEN: usize = 440;
 
-/// Message about a communicator.
+/// Message about the communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
-    /// The communicator, see `Session`.
-    pub(super) comm: u64,
-    /// Rounds that the sender has completed in it.
+    /// Rounds that the sender has completed.
     pub(super) round: u64,
-    /// The sender, as a rank of the world.
+    /// The sender.
     pub(super) from: u32,
     pub(super) body: Body,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Body {
-    /// The last message of the sender on the communicator. Its rank is one of the world, where it
-    /// began.
+    /// The last message of the sender.
     Ended(End),
     /// Question: which ranks have come to this round?
     Question,
@@ -66,7 +63,6 @@ mod tests {
         };
         for body in [Body::Question, Body::Here, end("disk full")] {
             let message = Message {
-                comm: u64::MAX,
                 round: u64::MAX,
                 from: u32::MAX,
                 body,

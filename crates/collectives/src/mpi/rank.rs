@@ -4,12 +4,12 @@ mod operations;
 
 use super::ffi::{Api, Group, Pending, refusal};
 use super::message::{Body, Message};
-use super::session::{Hub, Pause, Session, WORLD};
+use super::session::{Hub, Pause, Session};
 use crate::algorithm::Algorithm;
-use crate::backend::{Backend, Shared, group_id};
+use crate::backend::{Backend, Shared};
 use crate::codec::{self, CALL_LEN, put_call};
 use crate::element::{Element, Payload};
-use crate::end::{Cause, End};
+use crate::end::End;
 use crate::error::CommErrorKind;
 use crate::op::{Call, DataType, Op, OpKind};
 use crate::operations::{Context, Done, dispatch};
@@ -25,15 +25,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 pub(super) struct Rank {
     session: Arc<Session>,
     group: Group,
-    /// Each member's rank in the world.
-    members: Vec<u32>,
-    /// The number of this communicator, then those that it was made from.
-    lineage: Vec<u64>,
-    /// Collective operations of MPI that this rank has completed here.
+    /// Collective operations of MPI that this rank has completed.
     round: u64,
-    timeout: Timeout,
-    /// The end of this communicator, sent or still to be sent. Its rank is one of the
-    /// world.
+    /// The end of this communicator, sent or still to be sent.
     end: Option<End>,
     has_said_end: bool,
     /// The last round has been started, or an operation given up, so that there is none.
@@ -59,7 +53,6 @@ impl Backend for Rank {
         if self.group.size == 1 {
             return Solo.run(op, call, timeout);
         }
-        self.timeout = timeout;
         self.session.set_timeout(timeout);
         let call = &Call {
             algorithm: self.algorithm_for(&op, call),
@@ -83,53 +76,12 @@ impl Backend for Rank {
         Ok(vec![item])
     }
 
-    fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind> {
-        if self.group.size == 1 {
-            return Ok(Box::new(Solo));
-        }
-        let position = group.iter().position(|&member| member == self.group.rank);
-        let (parent, key) = (self.group, position.unwrap_or_default() as u32);
-        let color = group.first().copied().filter(|_| group.len() > 1);
-        let members: Vec<u32> = group
-            .iter()
-            .map(|&rank| self.members[rank as usize])
-            .collect();
-        let mut lineage = vec![group_id(self.lineage[0], call.seq, group[0])];
-        lineage.extend(&self.lineage);
-        let comm = lineage[0];
-        let made = self.session.wait_for(self.timeout, move |hub| {
-            let made = hub.api.split(parent, color, key)?;
-            if let Some(made) = made {
-                hub.expect(comm, made.size);
-            }
-            Ok(made)
-        });
-        let Some(made) = made else {
-            return Err(CommErrorKind::Timeout {
-                op: call.op,
-                seq: call.seq,
-                after: self.timeout.duration(),
-                missing: Vec::new(),
-            });
-        };
-        Ok(match made? {
-            None => Box::new(Solo),
-            Some(group) => {
-                let session = Arc::clone(&self.session);
-                let mut rank = Rank::new(session, group, members, lineage);
-                rank.timeout = self.timeout;
-                rank.algorithm = self.algorithm;
-                Box::new(rank)
-            }
-        })
-    }
-
     fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.algorithm = algorithm;
     }
 
     fn abort(&mut self, end: &End) {
-        let rank = Some(self.session.own());
+        let rank = Some(self.group.rank);
         self.say_end(End {
             rank,
             ..end.clone()
@@ -139,19 +91,11 @@ impl Backend for Rank {
 
 impl Rank {
     /// The communicator of all ranks.
-    pub(super) fn world(session: Arc<Session>, group: Group) -> Rank {
-        let members = (0..group.size).collect();
-        Rank::new(session, group, members, vec![WORLD])
-    }
-
-    fn new(session: Arc<Session>, group: Group, members: Vec<u32>, lineage: Vec<u64>) -> Rank {
+    pub(super) fn new(session: Arc<Session>, group: Group) -> Rank {
         Rank {
             session,
             group,
-            members,
-            lineage,
             round: 0,
-            timeout: Timeout::default(),
             end: None,
             has_said_end: false,
             has_closed: false,
@@ -179,14 +123,13 @@ impl Rank {
 
     fn message(&self, body: Body) -> Message {
         Message {
-            comm: self.lineage[0],
             round: self.round,
-            from: self.session.own(),
+            from: self.group.rank,
             body,
         }
     }
 
-    /// Tells the other members why nothing more will come from here; once.
+    /// Tells the others why nothing more will come from here; once.
     fn say_end(&mut self, end: End) {
         if self.has_said_end {
             return;
@@ -197,7 +140,7 @@ impl Rank {
         if let Some(mut hub) = self.session.hub_by(expiry) {
             // An error here would hide the one that is being reported.
             let message = self.message(Body::Ended(end.clone()));
-            let _ = hub.tell(&self.members, &message);
+            let _ = hub.tell_all(&message);
             if !self.has_closed
                 && let Ok(last) = hub.api.all_gather(self.group, goodbye(), Vec::new())
             {
@@ -234,11 +177,11 @@ impl Rank {
             return Err(context.timeout(Vec::new()));
         };
         hub.progress()?;
-        if let Some(end) = hub.end_of(&self.lineage, self.round) {
+        if let Some(end) = hub.end_of(self.round) {
             let end = end.clone();
             return Err(self.ended(end, context));
         }
-        hub.enter(self.lineage[0], self.round);
+        hub.entered = Some(self.round);
         start(&mut hub.api, self.group)
     }
 
@@ -260,7 +203,7 @@ impl Rank {
                     return Ok(());
                 }
                 hub.progress()?;
-                if let Some(end) = hub.end_of(&self.lineage, self.round) {
+                if let Some(end) = hub.end_of(self.round) {
                     let end = end.clone();
                     return Err(self.ended(end, context));
                 }
@@ -276,41 +219,32 @@ impl Rank {
     fn ask_who_came<T: Element>(&mut self, pending: &mut Pending<T>, context: Context<'_>) -> Done {
         let session = Arc::clone(&self.session);
         let expiry = Expiry::of(Timeout::after(ANSWER_TIMEOUT));
-        let question = self.message(Body::Question);
-        let (comm, round) = (question.comm, self.round);
-        let mut missing = self.members.clone();
-        missing.retain(|&member| member != session.own());
-        let mut question = Some(question);
+        let round = self.round;
+        let mut missing: Vec<u32> = (0..self.group.size).collect();
+        missing.retain(|&rank| rank != self.group.rank);
+        let mut question = Some(self.message(Body::Question));
         let mut pause = Pause::default();
         while expiry.left().is_some() && !missing.is_empty() {
             if let Some(mut hub) = session.try_hub() {
                 if let Some(question) = question.take() {
-                    hub.tell(&self.members, &question)?;
+                    hub.tell_all(&question)?;
                 }
                 if hub.api.test(pending)? {
                     return Ok(());
                 }
                 hub.progress()?;
-                let present = hub.present(comm, round);
-                missing.retain(|member| !present.contains(member));
+                let present = hub.present(round);
+                missing.retain(|rank| !present.contains(rank));
             }
             pause.wait();
         }
-        let numbers = missing.iter().filter_map(|&member| self.number_of(member));
-        let missing = numbers.collect();
         Err(context.timeout(missing))
-    }
-
-    /// The number here of a rank of the world.
-    fn number_of(&self, member: u32) -> Option<u32> {
-        let position = self.members.iter().position(|&other| other == member);
-        position.map(|position| position as u32)
     }
 
     /// Error of an operation that can no longer complete; this rank will hand on the cause when it
     /// leaves.
     fn ended(&mut self, end: End, context: Context<'_>) -> CommErrorKind {
-        let error = end.within(&self.members).error(context.call);
+        let error = end.error(context.call);
         self.end = Some(end);
         error
     }
@@ -357,7 +291,7 @@ impl Rank {
         while expiry.left().is_some() {
             let end = self.with_hub(|hub| {
                 hub.progress()?;
-                Ok(hub.end_of(&self.lineage, self.round).cloned())
+                Ok(hub.end_of(self.round).cloned())
             });
             match end {
                 Some(Ok(Some(end))) => return self.ended(end, context),
@@ -400,17 +334,8 @@ impl Drop for Rank {
         }
         let end = match self.end.take() {
             Some(end) => end,
-            None => End::dropped(self.session.own(), thread::panicking()),
+            None => End::dropped(self.group.rank, thread::panicking()),
         };
-        let is_sound = end.cause == Cause::Left;
         self.say_end(end);
-        let (group, comm) = (self.group, self.lineage[0]);
-        // MPI frees the communicators of a process without waiting for others, but does not promise
-        // to.
-        if is_sound && comm != WORLD {
-            self.session
-                .wait_for(self.timeout, move |hub| hub.api.free(group));
-        }
-        self.with_hub(|hub| hub.forget(comm));
     }
 }

@@ -1,24 +1,20 @@
 //! One process's part in MPI: the library, the thread that makes its waiting calls, and the channel
 //! on which ranks tell of failures.
 //!
-//! Everything that touches MPI happens under one lock and returns at once, but for four calls that
-//! MPI has in a waiting form only: to start, to split, to free a communicator, to end. These run on
-//! a thread of their own, so that they have a timeout like every other wait.
+//! Everything that touches MPI happens under one lock and returns at once, but for the calls that
+//! start MPI and end it, which MPI has in a waiting form only. These run on a thread of their own,
+//! so that they have a timeout like every other wait.
 
 use super::ffi::{Api, Group, Pending, refusal, stay_at_exit};
 use super::message::{Body, MESSAGE_BYTES, Message};
 use crate::end::{Cause, End, Ends};
 use crate::error::CommErrorKind;
 use crate::timeout::{Expiry, Timeout};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
-
-/// The number of the communicator of all ranks; others are derived from their parent's.
-pub(super) const WORLD: u64 = 1;
 
 /// How long a rank waits after a failure for the others to end MPI in order with it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -31,12 +27,10 @@ const STAY: Duration = Duration::from_millis(500);
 /// A call that may wait for other ranks.
 type Job = Box<dyn FnOnce(&mut Hub) + Send>;
 
-/// Shared by the communicators of a process.
+/// This process's MPI, from its start to its end.
 pub(super) struct Session {
     hub: Arc<Mutex<Hub>>,
     jobs: Sender<Job>,
-    /// All ranks, for the messages between two of them.
-    control: Group,
     /// The timeout of the last operation.
     timeout: Mutex<Timeout>,
 }
@@ -48,29 +42,25 @@ pub(super) struct Hub {
     /// The receive that waits for the next message.
     incoming: Option<Pending<u8>>,
     outgoing: Vec<Pending<u8>>,
-    /// What was heard of each communicator.
-    comms: BTreeMap<u64, Heard>,
+    heard: Heard,
     /// The last round that this rank has come to.
-    entered: BTreeMap<u64, u64>,
-    /// The last rounds of communicators that this rank has done with.
+    pub(super) entered: Option<u64>,
+    /// The last round of all, once this rank has done with the communicator.
     closing: Vec<Pending<u8>>,
-    /// This rank has failed in some communicator.
+    /// This rank has failed.
     has_failed: bool,
     /// An operation was given up while MPI was at it: MPI cannot be ended in order.
     pub(super) is_spoilt: bool,
 }
 
-/// What was heard of one communicator.
+/// What was heard of the other ranks.
 #[derive(Default)]
 struct Heard {
-    /// How many ranks will say a last word; unknown before it exists here.
-    n_peers: Option<u32>,
     n_ended: u32,
     ends: Ends,
     /// Answers to the question which ranks have come to a round, and ranks that gave up in one:
-    /// round and rank of the world.
+    /// round and rank.
     here: Vec<(u64, u32)>,
-    is_dropped: bool,
 }
 
 /// Between two looks at what MPI has done: first only other threads are let in, then the rank
@@ -116,11 +106,9 @@ pub(super) fn start(
         )));
     };
     let (hub, world) = outcome?;
-    let control = lock(&hub).control;
     let session = Session {
         hub,
         jobs,
-        control,
         timeout: Mutex::new(timeout),
     };
     Ok((Arc::new(session), world))
@@ -176,7 +164,7 @@ impl Session {
 
     /// Makes a call that may wait for other ranks. `None`: it did not return in time, and has the
     /// hub still.
-    pub(super) fn wait_for<R: Send + 'static>(
+    fn wait_for<R: Send + 'static>(
         &self,
         timeout: Timeout,
         call: impl FnOnce(&mut Hub) -> R + Send + 'static,
@@ -193,12 +181,7 @@ impl Session {
         *lock(&self.timeout) = timeout;
     }
 
-    /// This process's rank among all.
-    pub(super) fn own(&self) -> u32 {
-        self.control.rank
-    }
-
-    /// Waits for the last rounds of all communicators and ends MPI. Gives up where that cannot be,
+    /// Waits for the last round and ends MPI. Gives up where that cannot be,
     /// or a rank does not come.
     fn close(&self, timeout: Timeout) -> Option<()> {
         let mut expiry = Expiry::of(timeout);
@@ -240,55 +223,31 @@ impl Hub {
         api.start()?;
         let (world, control) = (api.world()?, api.world()?);
         let incoming = api.receive(control, vec![0; MESSAGE_BYTES])?;
-        let mut hub = Hub {
+        let hub = Hub {
             api,
             control,
             incoming: Some(incoming),
             outgoing: Vec::new(),
             closing: Vec::new(),
             has_failed: false,
-            comms: BTreeMap::new(),
-            entered: BTreeMap::new(),
+            heard: Heard::default(),
+            entered: None,
             is_spoilt: false,
         };
-        hub.expect(WORLD, control.size);
         Ok((hub, world))
     }
 
-    /// A communicator of `size` ranks has come into being.
-    pub(super) fn expect(&mut self, comm: u64, size: u32) {
-        self.comms.entry(comm).or_default().n_peers = Some(size - 1);
-    }
-
-    /// This rank has said its last word on `comm`, and its descendants are told of ends only.
-    pub(super) fn forget(&mut self, comm: u64) {
-        self.entered.remove(&comm);
-        self.comms.entry(comm).or_default().is_dropped = true;
-        self.purge(comm);
-    }
-
-    /// Nothing is kept of a communicator that all ranks have left in order.
-    fn purge(&mut self, comm: u64) {
-        let is_over = |heard: &Heard| {
-            heard.is_dropped && heard.is_complete() && heard.ends.failure().is_none()
-        };
-        if comm != WORLD && self.comms.get(&comm).is_some_and(is_over) {
-            self.comms.remove(&comm);
-        }
-    }
-
-    /// This rank has come to a round of `comm`, and says so when asked.
-    pub(super) fn enter(&mut self, comm: u64, round: u64) {
-        self.entered.insert(comm, round);
-    }
-
-    /// Sends a message to each of `members` but this rank.
-    pub(super) fn tell(&mut self, members: &[u32], message: &Message) -> Result<(), CommErrorKind> {
+    /// Sends a message to every other rank.
+    pub(super) fn tell_all(&mut self, message: &Message) -> Result<(), CommErrorKind> {
         self.has_failed |= matches!(&message.body, Body::Ended(end) if end.cause != Cause::Left);
-        for &to in members.iter().filter(|&&to| to != self.control.rank) {
-            let pending = self.api.send(self.control, to, message.encode())?;
-            self.outgoing.push(pending);
-        }
+        let own = self.control.rank;
+        let mut others = (0..self.control.size).filter(|&to| to != own);
+        others.try_for_each(|to| self.send(to, message))
+    }
+
+    fn send(&mut self, to: u32, message: &Message) -> Result<(), CommErrorKind> {
+        let pending = self.api.send(self.control, to, message.encode())?;
+        self.outgoing.push(pending);
         Ok(())
     }
 
@@ -311,80 +270,60 @@ impl Hub {
     }
 
     fn take_in(&mut self, message: Message) -> Result<(), CommErrorKind> {
-        let Message {
-            comm, round, from, ..
-        } = message;
-        if let Body::Question = message.body {
-            if self.entered.get(&comm) >= Some(&round) {
+        let Message { round, from, body } = message;
+        match body {
+            Body::Question if self.entered >= Some(round) => {
                 let answer = Message {
+                    round,
                     from: self.control.rank,
                     body: Body::Here,
-                    ..message
                 };
-                self.tell(&[from], &answer)?;
+                self.send(from, &answer)?;
             }
-            return Ok(());
-        }
-        let heard = self.comms.entry(comm).or_default();
-        match message.body {
+            Body::Question => {}
+            Body::Here => self.heard.here.push((round, from)),
             Body::Ended(end) => {
                 if end.cause == Cause::Aborted {
-                    heard.here.push((round, from));
+                    self.heard.here.push((round, from));
                 }
-                heard.n_ended += 1;
-                heard.ends.push(End {
+                self.heard.n_ended += 1;
+                self.heard.ends.push(End {
                     seq: Some(round),
                     ..end
                 });
-                self.purge(comm);
             }
-            Body::Here => heard.here.push((round, from)),
-            Body::Question => {}
         }
         Ok(())
     }
 
-    /// What keeps round `round` of the communicator `lineage[0]` from being completed: the end of
-    /// one of its ranks before that round, or of one of the communicators that it was made from.
-    /// Merely leaving gives way to a panic or an abort, and ends no descendant.
-    pub(super) fn end_of(&self, lineage: &[u64], round: u64) -> Option<&End> {
-        let own = self.ends(lineage.first()?);
-        let own = own.filter(|end| end.seq.is_none_or(|at| at <= round));
-        let above = lineage[1..].iter().flat_map(|comm| self.ends(comm));
-        let mut failures = own.clone().chain(above);
-        let failure = failures.find(|end| end.cause != Cause::Left);
-        failure.or_else(|| own.clone().next())
+    /// What keeps a round from being completed: the end of a rank before it. Merely leaving gives
+    /// way to a panic or an abort.
+    pub(super) fn end_of(&self, round: u64) -> Option<&End> {
+        let ends = self.heard.ends.iter();
+        let mut ends = ends.filter(|end| end.seq.is_none_or(|at| at <= round));
+        let failure = ends.clone().find(|end| end.cause != Cause::Left);
+        failure.or_else(|| ends.next())
     }
 
-    fn ends(&self, comm: &u64) -> impl Iterator<Item = &End> + Clone {
-        let heard = self.comms.get(comm).into_iter();
-        heard.flat_map(|heard| heard.ends.iter())
-    }
-
-    /// The ranks of the world that have come to this round: they answered, or they gave up in it.
-    pub(super) fn present(&self, comm: u64, round: u64) -> Vec<u32> {
-        let here = self
-            .comms
-            .get(&comm)
-            .into_iter()
-            .flat_map(|heard| &heard.here);
-        let of_round = here.filter(|(at, _)| *at == round);
+    /// The ranks that have come to this round: they answered, or they gave up in it.
+    pub(super) fn present(&self, round: u64) -> Vec<u32> {
+        let of_round = self.heard.here.iter().filter(|(at, _)| *at == round);
         of_round.map(|(_, rank)| *rank).collect()
     }
 
-    /// Keeps the last round of a communicator until all of its ranks have come to it.
+    /// Keeps the last round until all ranks have come to it.
     pub(super) fn close(&mut self, last_round: Pending<u8>) {
         self.closing.push(last_round);
     }
 
     fn has_failed(&self) -> bool {
-        self.has_failed || self.is_spoilt || self.ends(&WORLD).any(|end| end.cause != Cause::Left)
+        self.has_failed || self.is_spoilt || self.heard.ends.failure().is_some()
     }
 
     /// Whether nothing is under way any more, neither here nor from another rank.
     fn is_over(&self) -> bool {
         let is_quiet = self.outgoing.is_empty() && self.closing.is_empty() && !self.is_spoilt;
-        is_quiet && self.comms.values().all(Heard::is_complete)
+        is_quiet && self.heard.n_ended == self.control.size - 1
     }
 
     /// Ends MPI; all ranks are doing so.
@@ -419,10 +358,4 @@ fn unfinished(
         }
     }
     Ok(kept)
-}
-
-impl Heard {
-    fn is_complete(&self) -> bool {
-        self.n_peers == Some(self.n_ended)
-    }
 }

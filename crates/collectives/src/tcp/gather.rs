@@ -2,9 +2,10 @@
 //! tells them where the others are.
 
 use super::world::AddressTable;
+use crate::codec::POLL_PAUSE;
 use crate::error::{CommErrorKind, refused};
 use crate::join::address::reachable;
-use crate::join::attempt::{POLL_PAUSE, join_rank_0};
+use crate::join::attempt::join_rank_0;
 use crate::join::config::TcpConfig;
 use crate::join::decline;
 use crate::join::hello::{Hello, JoinMismatch, Purpose, WorldKind};
@@ -15,7 +16,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered
     Ok(Gathered {
         world,
         table: AddressTable {
-            pending: Arc::new(pending),
+            pending,
             addresses: addresses.collect(),
         },
         controls: arrivals
@@ -194,7 +194,6 @@ fn port_of(hello: &Hello) -> Option<u16> {
         Purpose::Join {
             kind: WorldKind::Comm,
             port,
-            ..
         } => Some(port),
         _ => None,
     }
@@ -222,7 +221,7 @@ pub(super) fn visit(config: &TcpConfig) -> Result<Gathered, CommErrorKind> {
     Ok(Gathered {
         world: joined.accepted.id,
         table: AddressTable {
-            pending: Arc::new(joined.pending),
+            pending: joined.pending,
             addresses,
         },
         controls,

@@ -6,7 +6,6 @@
 //! is nothing to do the rank sleeps in the kernel until the rank that it waits for sends, or for a
 //! few milliseconds, and looks at the control connections in between.
 
-use super::wait_for::Blocked;
 use super::world::World;
 use crate::codec::{self, CALL_LEN};
 use crate::end::{Cause, End};
@@ -129,18 +128,8 @@ impl Links {
     }
 
     fn timeout(&self, step: &Step<'_>, progress: &Progress) -> CommErrorKind {
-        match self.world.find_blocked(progress.missing(step)) {
-            Blocked::Here(missing) => step.context.timeout(missing),
-            Blocked::Elsewhere(ranks) => CommErrorKind::Aborted {
-                by: None,
-                class: None,
-                why: format!(
-                    "{} timed out after {:?}: ranks that it needs wait for ranks {ranks:?} of all, which did not arrive",
-                    step.context.call,
-                    step.context.timeout.duration()
-                ),
-            },
-        }
+        let missing = self.world.find_blocked(progress.missing(step));
+        step.context.timeout(missing)
     }
 
     /// Sends and receives what goes without waiting. Whether anything went.

@@ -1,10 +1,10 @@
 //! The connections of a world: every pair of ranks has one for data and one for control.
 
 use super::world::World;
+use crate::codec::POLL_PAUSE;
 use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::join::address::connect;
-use crate::join::attempt::POLL_PAUSE;
 use crate::join::hello::{Hello, Purpose};
 use crate::join::introduction::introduce;
 use crate::operations::Context;
@@ -28,50 +28,12 @@ pub(super) struct Mesh<'a> {
     data: Vec<Option<TcpStream>>,
 }
 
-/// Failure of making the connections.
-pub(super) enum Unconnected {
-    /// A failure with ranks in the numbers of the world to be connected.
-    Failed(CommErrorKind),
-    /// An end of the wait from outside.
-    Interrupted(CommErrorKind),
-}
-
-impl Unconnected {
-    /// The error for ranks with these numbers.
-    pub(super) fn kind(self) -> CommErrorKind {
-        match self {
-            Unconnected::Failed(kind) | Unconnected::Interrupted(kind) => kind,
-        }
-    }
-
-    /// The error in the numbers of the world above, where the ranks are `members`.
-    pub(super) fn among(self, members: &[u32]) -> CommErrorKind {
-        let mut kind = match self {
-            Unconnected::Interrupted(kind) => return kind,
-            Unconnected::Failed(kind) => kind,
-        };
-        match &mut kind {
-            CommErrorKind::Timeout { missing, .. } => {
-                for rank in missing {
-                    *rank = members[*rank as usize];
-                }
-            }
-            CommErrorKind::PeerLost {
-                rank: Some(rank), ..
-            } => *rank = members[*rank as usize],
-            _ => {}
-        }
-        kind
-    }
-}
-
 /// Connects to the lower ranks, then waits for the higher ones. Adds control connections to
-/// `world`, returns those for data. `interrupted` says that something else ended the wait.
+/// `world`, returns those for data.
 pub(super) fn connect_all(
     world: &World,
     context: Context<'_>,
-    interrupted: &dyn Fn() -> Option<CommErrorKind>,
-) -> Result<Vec<Option<TcpStream>>, Unconnected> {
+) -> Result<Vec<Option<TcpStream>>, CommErrorKind> {
     let mut data = Vec::new();
     data.resize_with(world.size() as usize, || None);
     let mut mesh = Mesh {
@@ -80,8 +42,8 @@ pub(super) fn connect_all(
         expiry: Expiry::of(context.timeout),
         data,
     };
-    let connected = mesh.connect(interrupted);
-    if let Err(Unconnected::Failed(kind)) = &connected {
+    let connected = mesh.connect();
+    if let Err(kind) = &connected {
         // The others hear it before the connections of this rank close.
         world.tell(&match kind {
             CommErrorKind::PeerLost { rank, why, .. } => End::new(Cause::Lost, *rank, why.as_str()),
@@ -92,23 +54,20 @@ pub(super) fn connect_all(
 }
 
 impl Mesh<'_> {
-    fn connect(
-        &mut self,
-        interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<(), Unconnected> {
+    fn connect(&mut self) -> Result<(), CommErrorKind> {
         let world = self.world.id;
         for rank in 0..self.world.rank {
-            let data = self.dial(rank, Purpose::Data { world }, interrupted)?;
+            let data = self.dial(rank, Purpose::Data { world })?;
             self.data[rank as usize] = Some(data);
             if !self.world.has_control(rank) {
-                let control = self.dial(rank, Purpose::Control { world }, interrupted)?;
+                let control = self.dial(rank, Purpose::Control { world })?;
                 self.world.add_control(rank, control);
             }
         }
         while self.take_pending() {
-            self.check(interrupted)?;
+            self.check()?;
             if self.expiry.left().is_none() {
-                return Err(self.timeout(self.missing()));
+                return Err(self.context.timeout(self.missing()));
             }
             thread::sleep(POLL_PAUSE);
         }
@@ -116,17 +75,12 @@ impl Mesh<'_> {
     }
 
     /// The listener of a rank may be full for a moment: tries again for a while.
-    fn dial(
-        &self,
-        rank: u32,
-        purpose: Purpose,
-        interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<TcpStream, Unconnected> {
+    fn dial(&self, rank: u32, purpose: Purpose) -> Result<TcpStream, CommErrorKind> {
         let address = self.world.table.addresses[rank as usize];
         let secret = self.world.table.pending.secret();
         loop {
             if self.expiry.left().is_none() {
-                return Err(self.timeout(vec![rank]));
+                return Err(self.context.timeout(vec![rank]));
             }
             let hello = Hello::in_world(self.world.rank, self.world.size(), purpose.clone());
             let attempt = self.expiry.within(ATTEMPT_TIMEOUT);
@@ -136,15 +90,15 @@ impl Mesh<'_> {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            self.check(interrupted)?;
+            self.check()?;
             // It has listened before it said where: now it listens no more.
             if error.kind() == ErrorKind::ConnectionRefused {
-                return Err(Unconnected::Failed(CommErrorKind::PeerLost {
+                return Err(CommErrorKind::PeerLost {
                     rank: Some(rank),
                     op: self.context.call.op,
                     seq: self.context.call.seq,
                     why: format!("it is not to be reached at {address}: {error}"),
-                }));
+                });
             }
             thread::sleep(POLL_PAUSE);
         }
@@ -152,14 +106,11 @@ impl Mesh<'_> {
 
     /// Looks for a rank that is gone. One that has panicked or given up had all of its connections
     /// before, and does not keep this rank from joining.
-    fn check(&self, interrupted: &dyn Fn() -> Option<CommErrorKind>) -> Result<(), Unconnected> {
-        if let Some(kind) = interrupted() {
-            return Err(Unconnected::Interrupted(kind));
-        }
+    fn check(&self) -> Result<(), CommErrorKind> {
         let end = self.world.failure();
         match end.filter(|end| end.cause == Cause::Lost) {
             None => Ok(()),
-            Some(end) => Err(Unconnected::Failed(end.error(self.context.call))),
+            Some(end) => Err(end.error(self.context.call)),
         }
     }
 
@@ -188,40 +139,5 @@ impl Mesh<'_> {
                 && (self.data[*rank as usize].is_none() || !self.world.has_control(*rank))
         };
         (0..self.world.size()).filter(is_missing).collect()
-    }
-
-    fn timeout(&self, missing: Vec<u32>) -> Unconnected {
-        Unconnected::Failed(self.context.timeout(missing))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::op::OpKind;
-    use std::time::Duration;
-
-    #[test]
-    fn ranks_of_a_group_are_named_as_in_the_world_that_is_split() {
-        let lost = |rank| CommErrorKind::PeerLost {
-            rank: Some(rank),
-            op: OpKind::Split,
-            seq: 3,
-            why: String::new(),
-        };
-        let late = |missing: &[u32]| CommErrorKind::Timeout {
-            op: OpKind::Split,
-            seq: 3,
-            after: Duration::from_secs(1),
-            missing: missing.to_vec(),
-        };
-        let group = [5, 2, 7];
-        assert_eq!(Unconnected::Failed(lost(1)).among(&group), lost(2));
-        assert_eq!(
-            Unconnected::Failed(late(&[0, 2])).among(&group),
-            late(&[5, 7])
-        );
-        // An interruption names the rank by the number of the world above already.
-        assert_eq!(Unconnected::Interrupted(lost(1)).among(&group), lost(1));
     }
 }

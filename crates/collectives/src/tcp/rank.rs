@@ -5,11 +5,9 @@ mod all_reduce;
 mod broadcast;
 
 use super::links::{Links, Step};
-use super::mesh::connect_all;
-use super::supervisor::Supervisor;
-use super::world::{Parent, World};
+use super::world::World;
 use crate::algorithm::Algorithm;
-use crate::backend::{Backend, Shared, group_id};
+use crate::backend::{Backend, Shared};
 use crate::codec::{CALL_LEN, put_call};
 use crate::element::Element;
 use crate::end::End;
@@ -17,13 +15,12 @@ use crate::error::{CommErrorKind, refused};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::operations::{Context, Counts, Done, ExchangeCounts, Operations, dispatch};
 use crate::parts::part;
-use crate::solo::Solo;
 use crate::timeout::Timeout;
 use crate::watch::Look;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, ThreadId};
 
 /// An operation on long buffers moves pieces of about this size per rank, so that memory stays
 /// small beside the buffers.
@@ -39,8 +36,8 @@ pub(super) struct Rank {
     n_done: u64,
     /// The mismatch that ended this communicator.
     mismatch: Option<u64>,
-    timeout: Timeout,
-    supervisor: Option<Arc<Supervisor>>,
+    /// The thread whose panics are caught and told with their message by `tcp::run`.
+    supervised: Option<ThreadId>,
     /// Replaces the choice by size, in tests.
     algorithm: Option<Algorithm>,
     out: Vec<u8>,
@@ -63,7 +60,6 @@ impl Backend for Rank {
     }
 
     fn run(&mut self, op: Op<'_>, call: &Call, timeout: Timeout) -> Done {
-        self.timeout = timeout;
         let call = &Call {
             algorithm: self.algorithm_for(&op, call),
             ..*call
@@ -94,30 +90,6 @@ impl Backend for Rank {
         })
     }
 
-    fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind> {
-        if group.len() == 1 {
-            return Ok(Box::new(Solo));
-        }
-        let world = &self.links.world;
-        let position = group.iter().position(|&member| member == world.rank);
-        let mut table = world.table.clone();
-        let address = |&member: &u32| world.table.addresses[member as usize];
-        table.addresses = group.iter().map(address).collect();
-        let id = group_id(world.id, call.seq, group[0]);
-        let parent = Parent {
-            world: Arc::clone(world),
-            members: group.to_vec(),
-        };
-        let made = World::new(position.unwrap_or_default() as u32, id, Some(parent), table);
-        let timeout = self.timeout;
-        let interrupted = || world.end_of(call).map(|end| end.error(call));
-        let data = connect_all(&made, Context { call, timeout }, &interrupted);
-        let data = data.map_err(|error| error.among(group))?;
-        let mut rank = Rank::new(made, data, self.supervisor.clone())?;
-        rank.algorithm = self.algorithm;
-        Ok(Box::new(rank))
-    }
-
     fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.algorithm = algorithm;
     }
@@ -138,15 +110,14 @@ impl Rank {
     pub(super) fn new(
         world: Arc<World>,
         data: Vec<Option<TcpStream>>,
-        supervisor: Option<Arc<Supervisor>>,
+        supervised: Option<ThreadId>,
     ) -> Result<Rank, CommErrorKind> {
         let links = Links::new(world, data).map_err(refused)?;
         Ok(Rank {
             links,
             n_done: 0,
             mismatch: None,
-            timeout: Timeout::default(),
-            supervisor,
+            supervised,
             algorithm: None,
             out: Vec::new(),
             inbox: Vec::new(),
@@ -161,7 +132,7 @@ impl Rank {
         self.links.world.size() as usize
     }
 
-    /// The algorithm of an operation that has several, also inside an exact sum or a split.
+    /// The algorithm of an operation that has several, also inside an exact sum.
     fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
         let kind = match op {
             Op::AllReduce { .. } => OpKind::AllReduce,
@@ -177,12 +148,24 @@ impl Rank {
         (PIECE_BYTES / self.n_ranks()).max(MIN_PIECE_BYTES) / size_of::<T>()
     }
 
-    /// Elements of a buffer that one round of `algorithm` works on.
-    fn n_at_once<T>(&self, algorithm: Option<Algorithm>) -> usize {
-        match algorithm {
+    /// Works through a buffer in pieces as long as one round of the call's algorithm takes; with the first goes the header.
+    fn in_pieces<T>(
+        &mut self,
+        buf: &mut [T],
+        context: Context<'_>,
+        mut work: impl FnMut(&mut Rank, &mut [T], &[u8]) -> Done,
+    ) -> Done {
+        let n_at_once = match context.call.algorithm {
             Some(Algorithm::ReduceScatterAllGather) => self.piece_len::<T>() * self.n_ranks(),
             _ => self.piece_len::<T>(),
+        };
+        let mut header = header(context.call, &[]);
+        for piece_idx in 0..buf.len().div_ceil(n_at_once).max(1) {
+            let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
+            work(self, &mut buf[range], &header)?;
+            header.clear();
         }
+        Ok(())
     }
 
     /// One step with what `self.out` holds; `outs` and `ins` count elements. What comes lies in
@@ -297,7 +280,11 @@ impl Operations for Rank {
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
-        self.all_reduce_in_pieces(buf, reduction, context)
+        let is_direct = context.call.algorithm == Some(Algorithm::Direct);
+        self.in_pieces(buf, context, |rank, piece, header| match is_direct {
+            true => rank.all_reduce_direct(piece, reduction, header, context),
+            false => rank.reduce_scatter_all_gather(piece, reduction, header, context),
+        })
     }
 
     fn reduce_scatter<T: Element>(
@@ -356,7 +343,14 @@ impl Operations for Rank {
     }
 
     fn broadcast<T: Element>(&mut self, buf: &mut [T], root: u32, context: Context<'_>) -> Done {
-        self.broadcast_in_pieces(buf, root as usize, context)
+        let (root, is_direct) = (
+            root as usize,
+            context.call.algorithm == Some(Algorithm::Direct),
+        );
+        self.in_pieces(buf, context, |rank, piece, header| match is_direct {
+            true => rank.broadcast_direct(piece, root, header, context),
+            false => rank.scatter_all_gather(piece, root, header, context),
+        })
     }
 
     fn all_to_all<T: Element>(
@@ -420,18 +414,9 @@ impl Drop for Rank {
         let world = &self.links.world;
         if !thread::panicking() {
             world.leave(self.n_done);
-        } else if !self.is_supervised() {
+        } else if self.supervised != Some(thread::current().id()) {
             world.tell(&End::dropped(world.rank, true));
         }
-    }
-}
-
-impl Rank {
-    /// True where this panic's message will be told to the peers, for which the control connections
-    /// must stay.
-    fn is_supervised(&self) -> bool {
-        let supervisor = self.supervisor.as_ref();
-        supervisor.is_some_and(|supervisor| supervisor.takes(&self.links.world))
     }
 }
 

@@ -13,15 +13,6 @@ pub(super) struct WaitForGraph {
     askers: Vec<(u32, u64)>,
 }
 
-/// Ranks that hold up another one.
-#[derive(Debug, PartialEq)]
-pub(super) enum Blocked {
-    /// By ranks of this world.
-    Here(Vec<u32>),
-    /// Also by others, which have no number here: their numbers in the first world.
-    Elsewhere(Vec<u32>),
-}
-
 impl WaitForGraph {
     /// The number of a new question.
     pub(super) fn begin(&mut self) -> u64 {

@@ -9,7 +9,7 @@
 //! in an operation answers. The chains of waiting end at ranks that do not answer, which hold up
 //! the others.
 
-use super::wait_for::{Blocked, WaitForGraph};
+use super::wait_for::WaitForGraph;
 use crate::codec::{self, FrameReader};
 use crate::end::{Cause, End, Ends};
 use crate::join::pending::PendingPeers;
@@ -32,15 +32,7 @@ pub(super) struct World {
     pub(super) id: u64,
     n_ranks: u32,
     state: Mutex<State>,
-    parent: Option<Parent>,
     pub(super) table: AddressTable,
-}
-
-/// The world that another one was split from.
-pub(super) struct Parent {
-    pub(super) world: Arc<World>,
-    /// The numbers there of the ranks here.
-    pub(super) members: Vec<u32>,
 }
 
 struct State {
@@ -72,20 +64,14 @@ enum ControlMessage {
 
 /// Addresses of the ranks of a world: the listener of this process, and the addresses of all
 /// in rank order.
-#[derive(Clone)]
 pub(super) struct AddressTable {
-    pub(super) pending: Arc<PendingPeers>,
+    pub(super) pending: PendingPeers,
     pub(super) addresses: Vec<SocketAddr>,
 }
 
 impl World {
     /// A world whose control connections are still to be added.
-    pub(super) fn new(
-        rank: u32,
-        id: u64,
-        parent: Option<Parent>,
-        table: AddressTable,
-    ) -> Arc<World> {
+    pub(super) fn new(rank: u32, id: u64, table: AddressTable) -> Arc<World> {
         let n_ranks = table.addresses.len();
         let mut controls = Vec::new();
         controls.resize_with(n_ranks, || None);
@@ -100,7 +86,6 @@ impl World {
                 ends: Ends::default(),
                 has_told: false,
             }),
-            parent,
             table,
         })
     }
@@ -130,12 +115,10 @@ impl World {
         self.failure().or_else(early)
     }
 
-    /// The failure that ended this world. One of the world above explains an end here, and not the
-    /// other way round.
+    /// The failure that ended this world.
     pub(super) fn failure(&self) -> Option<End> {
         self.poll();
-        self.end_above()
-            .or_else(|| self.lock().ends.failure().cloned())
+        self.lock().ends.failure().cloned()
     }
 
     /// Says that this rank leaves, after the failure that made it leave: a rank that gets both must
@@ -148,15 +131,6 @@ impl World {
             seq: Some(n_done),
             ..End::dropped(self.rank, false)
         });
-    }
-
-    /// The failure that ended the world above this one, with the rank's number here.
-    fn end_above(&self) -> Option<End> {
-        let parent = self.parent.as_ref()?;
-        let end = parent.world.failure()?;
-        // This rank may leave the world above next, and the ranks there must have heard why.
-        parent.world.tell(&end);
-        Some(end.within(&parent.members))
     }
 
     /// Tells all peers of an end, the first time that there is one to tell; a rank that leaves says
@@ -174,24 +148,21 @@ impl World {
         state.send_to_all(&ControlMessage::Ended(end.clone()));
     }
 
-    /// Asks all ranks whom they wait for: those of the first world, because a chain of waiting can
-    /// lead through several of its groups.
+    /// Asks all ranks whom they wait for.
     pub(super) fn ask_who_waits(&self) {
-        let (first, _) = self.in_first(Vec::new());
-        let mut state = first.lock();
+        let mut state = self.lock();
         let question = state.waits.begin();
         state.send_to_all(&ControlMessage::Question(question));
     }
 
     /// Answers the ranks that have asked whom this rank waits for.
     pub(super) fn answer(&self, waits_for: impl FnOnce() -> Vec<u32>) {
-        let (first, _) = self.in_first(Vec::new());
-        let mut state = first.lock();
+        let mut state = self.lock();
         let askers = state.waits.take_askers();
         if askers.is_empty() {
             return;
         }
-        let (_, waits_for) = self.in_first(waits_for());
+        let waits_for = waits_for();
         for (rank, question) in askers {
             if let Some(control) = &state.controls[rank as usize] {
                 let waits_for = waits_for.clone();
@@ -206,34 +177,10 @@ impl World {
 
     /// The ranks that hold up this one, which waits for `missing`, as far as the answers to its
     /// question tell; ascending.
-    pub(super) fn find_blocked(&self, missing: Vec<u32>) -> Blocked {
-        let (first, missing) = self.in_first(missing);
-        let blocked = first.lock().waits.find_blocked(first.rank, missing);
-        let (_, members) = self.in_first((0..self.size()).collect());
-        let here = |rank: &u32| members.iter().position(|member| member == rank);
-        let numbers: Option<Vec<u32>> = blocked
-            .iter()
-            .map(|rank| Some(here(rank)? as u32))
-            .collect();
-        match numbers {
-            Some(mut numbers) => {
-                numbers.sort_unstable();
-                Blocked::Here(numbers)
-            }
-            None => Blocked::Elsewhere(blocked),
-        }
-    }
-
-    /// The world that this one comes from in the end, and the numbers that `ranks` have there.
-    fn in_first(&self, mut ranks: Vec<u32>) -> (&World, Vec<u32>) {
-        let mut world = self;
-        while let Some(parent) = &world.parent {
-            for rank in &mut ranks {
-                *rank = parent.members[*rank as usize];
-            }
-            world = &parent.world;
-        }
-        (world, ranks)
+    pub(super) fn find_blocked(&self, missing: Vec<u32>) -> Vec<u32> {
+        let mut blocked = self.lock().waits.find_blocked(self.rank, missing);
+        blocked.sort_unstable();
+        blocked
     }
 
     /// Reads what the control connections have to say.

@@ -291,11 +291,11 @@ impl Barrier {
         self.word.0.load(Ordering::Relaxed) & ENDED != 0
     }
 
-    /// The end that this barrier hands on to communicators split from it, as it is known now.
-    pub(super) fn inherited_end(&self) -> Option<End> {
-        lock(&self.end)
-            .clone()
-            .filter(|end| end.cause != Cause::Left)
+    /// The panic or abort that ended this world, as it is known now: an error beside the operations.
+    pub(super) fn failure(&self) -> Option<CommErrorKind> {
+        let end = lock(&self.end);
+        let failed = end.as_ref().filter(|end| end.cause != Cause::Left);
+        failed.map(End::failure)
     }
 
     /// The end; after a panic its message is waited for, as it is about to come.

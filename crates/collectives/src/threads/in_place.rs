@@ -163,11 +163,11 @@ impl BarrierPair<'_> {
         work: impl FnOnce(&mut PeerView<'_>) -> Result<(), PeerLeft>,
     ) -> Done {
         let wait = |round| Wait::new(round, self.context, self.backoff);
-        self.world.meet(wait(*self.round))?;
+        self.world.barrier.meet(wait(*self.round))?;
         *self.round += 1;
         let worked = work(&mut view);
         // A buffer is gone only if its owner failed: then this does not succeed, and says why.
-        self.world.meet_again(wait(*self.round))?;
+        self.world.barrier.meet_again(wait(*self.round))?;
         *self.round += 1;
         worked.map_err(|PeerLeft| CommErrorKind::Backend {
             code: 0,

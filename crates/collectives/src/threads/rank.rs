@@ -17,7 +17,6 @@ use crate::op::{Call, Op, Reduction};
 use crate::operations::{
     AllCounts, Context, Counts, Done, ExchangeCounts, Operations, compare_counts, dispatch,
 };
-use crate::solo::Solo;
 use crate::timeout::Timeout;
 use crate::watch::Look;
 use std::ops::Range;
@@ -76,26 +75,13 @@ impl Backend for Rank {
         Ok(items)
     }
 
-    fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind> {
-        if group.len() == 1 {
-            return Ok(Box::new(Solo));
-        }
-        let position = group.iter().position(|&member| member == self.rank());
-        let place = position.and_then(|position| self.world.group(group, position, call.seq));
-        let Some((world, handle)) = place else {
-            let text = format!("rank {} has no place in the group {group:?}", self.rank());
-            return Err(CommErrorKind::Backend { code: 0, text });
-        };
-        Ok(Box::new(Rank::new(world, handle, self.supervised)))
-    }
-
     fn watch(&self) -> Option<Look> {
         let world = Arc::downgrade(&self.world);
-        Some(Arc::new(move || world.upgrade()?.failure()))
+        Some(Arc::new(move || world.upgrade()?.barrier.failure()))
     }
 
     fn abort(&mut self, end: &End) {
-        self.world.end(end);
+        self.world.barrier.end(end.clone());
     }
 }
 
@@ -120,7 +106,7 @@ impl Rank {
 
     /// Ends the open round and returns its number.
     fn meet(&mut self, context: Context<'_>) -> Result<u64, CommErrorKind> {
-        self.world.meet(self.wait(context))?;
+        self.world.barrier.meet(self.wait(context))?;
         self.round += 1;
         Ok(self.round - 1)
     }
@@ -295,6 +281,6 @@ impl Drop for Rank {
         if end.cause == Cause::Panicked && self.supervised == Some(thread::current().id()) {
             end.cause = Cause::Panicking;
         }
-        self.world.end(&end);
+        self.world.barrier.end(end);
     }
 }

@@ -27,14 +27,13 @@ struct Job {
 
 type Test = fn(&Mpi);
 
-const TESTS: [(&str, Test); 21] = [
+const TESTS: [(&str, Test); 18] = [
     ("suite_of_1", |mpi| suite(mpi, 1)),
     ("suite_of_2", |mpi| suite(mpi, 2)),
     ("suite_of_3", |mpi| suite(mpi, 3)),
     ("suite_of_6", |mpi| suite(mpi, 6)),
     ("unsigned_maxima", unsigned_maxima),
     ("the_bits_of_threads", the_bits_of_threads),
-    ("two_threads_of_a_process", two_threads_of_a_process),
     ("a_second_start_is_refused", a_second_start_is_refused),
     ("wrong_order", |mpi| {
         mismatch(mpi, "wrong_order", "broadcast")
@@ -47,17 +46,11 @@ const TESTS: [(&str, Test); 21] = [
     ("abort_reaches_all", |mpi| {
         others(mpi, "abort", "aborted", "by rank 1")
     }),
-    ("abort_reaches_descendants", |mpi| {
-        others(mpi, "abort_above", "aborted", "by rank 1")
-    }),
     ("a_rank_that_leaves", |mpi| {
         others(mpi, "leaves", "lost", "rank 1")
     }),
     ("a_rank_that_is_late", |mpi| {
         others(mpi, "late", "timeout", "ranks [1]")
-    }),
-    ("a_rank_that_is_late_for_the_old_world", |mpi| {
-        others(mpi, "late_in_half", "timeout", "ranks [1]");
     }),
     ("a_rank_that_is_stopped", |mpi| {
         others(mpi, "stopped", "timeout", "ranks [1]")
@@ -235,10 +228,6 @@ fn the_bits_of_threads(mpi: &Mpi) {
         let job = run(mpi, n_ranks, "bits");
         job.expect_all_ok(n_ranks);
     }
-}
-
-fn two_threads_of_a_process(mpi: &Mpi) {
-    run(mpi, 3, "halves_on_threads").expect_all_ok(3);
 }
 
 fn a_second_start_is_refused(mpi: &Mpi) {

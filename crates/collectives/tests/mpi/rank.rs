@@ -12,18 +12,15 @@ use std::time::Duration;
 type Outcome = Result<(), CommError>;
 type Check = fn(&mut Comm) -> Outcome;
 
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 12] = [
     ("all_reduce", checks::all_reduce),
     ("all_reduce_long", checks::all_reduce_long),
     ("all_gather", checks::all_gather),
     ("all_gather_v", checks::all_gather_v),
-    ("reduce_scatter", checks::reduce_scatter),
     ("reduce_scatter_v", checks::reduce_scatter_v),
     ("broadcast", checks::broadcast),
     ("all_to_all_v", checks::all_to_all_v),
     ("barrier", checks::barrier),
-    ("split", checks::split),
-    ("split_twice", checks::split_twice),
     ("max_min_f32", checks::max_min_f32),
     ("sum_in_rank_order", checks::sum_in_rank_order),
     ("exact_sum", checks::exact_sum),
@@ -94,16 +91,14 @@ fn play(scenario: &str, mut comm: Comm, library: &Path) -> Result<String, CommEr
             .expect_err("MPI runs already")
             .to_string()),
         "wrong_part" => parts_that_differ(&mut comm).map(|()| String::new()),
-        "halves_on_threads" => halves_on_threads(comm),
         _ => fault(scenario, comm).map(|()| String::new()),
     }
 }
 
-/// Every check on a communicator of its own, as a check may look at its sequence numbers.
+/// Every check, one after the other.
 fn suite(comm: &mut Comm) -> Result<String, CommError> {
     for (name, check) in CHECKS {
-        let mut own = comm.split(0, comm.rank(), patient())?;
-        check(&mut own).inspect_err(|_| eprintln!("in check {name}"))?;
+        check(comm).inspect_err(|_| eprintln!("in check {name}"))?;
     }
     Ok(format!("{} checks", CHECKS.len()))
 }
@@ -171,15 +166,13 @@ fn parts(
     let n = len * comm.size() as usize;
     let send: Vec<f32> = (0..n).map(x).collect();
     let (mut part, mut all) = (vec![0.0; len], vec![0.0; n]);
-    let (recv, reduction) = ((&mut part).into(), Reduction::Sum);
-    comm.run(
-        Op::ReduceScatter {
-            send: (&send).into(),
-            recv,
-            reduction,
-        },
-        patient(),
-    )?;
+    let op = Op::ReduceScatterV {
+        send: (&send).into(),
+        recv: (&mut part).into(),
+        counts: &vec![len; comm.size() as usize],
+        reduction: Reduction::Sum,
+    };
+    comm.run(op, patient())?;
     let (send, recv) = ((&part).into(), (&mut all).into());
     comm.run(Op::AllGather { send, recv }, patient())?;
     comm.exact_sum(&all[..len], &mut part, patient())?;
@@ -197,16 +190,6 @@ fn bits(comm: &mut Comm) -> Result<u64, CommError> {
         assert_eq!(of_thread??, own, "processes and threads differ");
     }
     Ok(own)
-}
-
-/// Two communicators of one process at work on two threads at the same time.
-fn halves_on_threads(mut comm: Comm) -> Result<String, CommError> {
-    let (rank, size) = (comm.rank(), comm.size());
-    let mut copy = comm.split(0, size - rank, patient())?;
-    let other = thread::spawn(move || checks::all_reduce(&mut copy));
-    checks::all_gather(&mut comm)?;
-    other.join().expect("no panic")?;
-    Ok(String::new())
 }
 
 fn sum(comm: &mut Comm, len: usize, timeout: Timeout) -> Outcome {
@@ -243,21 +226,9 @@ fn fault(scenario: &str, mut comm: Comm) -> Outcome {
         return misbehave(scenario, comm);
     }
     let timeout = match scenario {
-        "late" | "stopped" | "late_in_half" => short(),
+        "late" | "stopped" => short(),
         _ => patient(),
     };
-    match scenario {
-        "late_in_half" => {
-            let mut half = comm.split(comm.rank() % 2, 0, patient())?;
-            sum(&mut half, 10, timeout)?;
-        }
-        "abort_above" => {
-            // Rank 1 ends the world while the others wait for it in a communicator made from it.
-            let mut same = comm.split(0, 0, patient())?;
-            return sum(&mut same, 10, timeout);
-        }
-        _ => {}
-    }
     for _ in 0..5 {
         sum(&mut comm, 100, timeout)?;
     }
@@ -270,20 +241,8 @@ fn misbehave(scenario: &str, mut comm: Comm) -> Outcome {
             comm.abort("cannot open absent");
             Ok(())
         }
-        "abort_above" => {
-            let same = comm.split(0, 0, patient())?;
-            comm.abort("cannot open absent");
-            drop(same);
-            Ok(())
-        }
         "leaves" => {
             drop(comm);
-            Ok(())
-        }
-        "late_in_half" => {
-            let half = comm.split(1, 0, patient())?;
-            thread::sleep(Duration::from_secs(300));
-            drop(half);
             Ok(())
         }
         "late" => {

@@ -57,12 +57,6 @@ fn sum_in_rank_order() {
     for_all(checks::sum_in_rank_order);
 }
 
-/// A split hands the choice on, and its groups have other sizes.
-#[test]
-fn split() {
-    for_all(checks::split);
-}
-
 /// Floats whose sums round, and bytes from every root.
 fn digest(comm: &mut Comm) -> Result<u64, CommError> {
     let (rank, n_ranks) = (comm.rank(), comm.size());

@@ -67,7 +67,7 @@ fn on_one_machine_nothing_goes_over_the_wire() {
 /// A machine has no less to do than its busiest rank, and more bytes are never less work.
 #[test]
 fn loads_grow_with_bytes() {
-    for op in [OpKind::AllReduce, OpKind::Broadcast, OpKind::ReduceScatter] {
+    for op in [OpKind::AllReduce, OpKind::Broadcast, OpKind::ReduceScatterV] {
         for algorithm in Algorithm::ALL {
             for n_ranks in [2, 3, 5, 64, 1024] {
                 for local in [1, 2, 64] {

@@ -235,7 +235,7 @@ pub(crate) fn job(comm: &mut Comm, before: impl Fn(usize)) -> Result<(), CommErr
         reduce_forms()[0],
         move_forms()[2],
         reduce_forms()[5],
-        move_forms()[9],
+        move_forms()[0],
         move_forms()[8],
     ];
     for (op_idx, form) in forms.iter().enumerate() {
@@ -353,105 +353,6 @@ fn an_unsupervised_panic_is_a_lost_rank() {
     assert!(thread.join().is_err());
 }
 
-/// Rank 0 panics while the others wait in the world that they split off without it.
-#[test]
-fn a_panic_reaches_split_worlds() {
-    for depth in 1..=3 {
-        let gate = Gate::default();
-        let results = threads::run(3, |mut comm| {
-            let rank = comm.rank();
-            let mut group = comm.split(rank.min(1), 0, patient())?;
-            for _ in 1..depth {
-                group = group.split(0, 0, patient())?;
-            }
-            if rank == 0 {
-                gate.wait_for(2);
-                panic!("boom");
-            }
-            gate.count();
-            // Rank 2 stays away, so that only the panic can wake rank 1.
-            if rank == 2 {
-                comm.run(Op::Barrier, patient())
-            } else {
-                group.run(Op::Barrier, patient())
-            }
-        });
-        let lost = |rank: usize| match results[rank].as_ref().unwrap().as_ref().unwrap_err().kind()
-        {
-            CommErrorKind::PeerLost { rank, why, .. } => (*rank, why.contains("boom")),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((lost(1), lost(2)), ((None, true), (Some(0), true)));
-    }
-}
-
-/// Rank 2 neither comes nor leaves, until rank 1 has been woken by the panic of rank 0 in the world
-/// above.
-#[test]
-fn a_panic_wakes_split_worlds_that_nobody_left() {
-    let (through, woken) = (Gate::default(), Gate::default());
-    let results = threads::run(3, |mut comm| {
-        let rank = comm.rank();
-        let mut group = comm.split(rank.min(1), 0, patient())?;
-        if rank == 0 {
-            through.wait_for(2);
-            panic!("boom");
-        }
-        through.count();
-        if rank == 2 {
-            woken.wait_for(1);
-            return Ok(());
-        }
-        let outcome = group.run(Op::Barrier, patient());
-        woken.count();
-        outcome
-    });
-    let outcome = results[1].as_ref().unwrap().as_ref().unwrap_err();
-    assert!(
-        matches!(outcome.kind(), CommErrorKind::PeerLost { rank: None, .. }),
-        "{outcome}"
-    );
-    assert!(outcome.to_string().contains("boom"), "{outcome}");
-}
-
-#[test]
-fn a_split_world_survives_the_end_of_the_old_one() {
-    for result in outcomes(4, |mut comm| {
-        let mut half = comm.split(comm.rank() % 2, 0, patient())?;
-        drop(comm);
-        (0..10).try_for_each(|_| half.run(Op::Barrier, patient()))
-    }) {
-        assert_eq!(result, Ok(()));
-    }
-}
-
-#[test]
-fn a_failure_in_a_split_world_stays_there() {
-    for result in outcomes(4, |mut comm| {
-        let mut half = comm.split(comm.rank() % 2, 0, patient())?;
-        if comm.rank() < 2 {
-            let mut buf = vec![0.0; comm.rank() as usize];
-            let op = Op::AllGather {
-                send: (&[0f32]).into(),
-                recv: (&mut buf).into(),
-            };
-            let error = half.run(op, patient()).expect_err("the length is wrong");
-            assert!(matches!(error.kind(), CommErrorKind::Argument { .. }));
-        } else {
-            let error = half
-                .run(Op::Barrier, patient())
-                .expect_err("the peer has given up");
-            assert!(
-                matches!(error.kind(), CommErrorKind::Aborted { by: Some(0), .. }),
-                "{error}"
-            );
-        }
-        comm.run(Op::Barrier, patient())
-    }) {
-        assert_eq!(result, Ok(()));
-    }
-}
-
 #[test]
 fn a_communicator_moves_between_threads() {
     fn is_send<T: Send>() {}
@@ -493,31 +394,32 @@ const LONG: usize = 100_000;
 /// Runs long operations until one fails, which it does on `culprit` in round `last` for the reason
 /// `exit`.
 fn long_operations(
-    group: &mut Comm,
+    comm: &mut Comm,
     buf: &mut [f32],
     exit: Exit,
     culprit: u32,
     last: u32,
 ) -> Result<(), CommError> {
     for round in 0..=last {
-        let is_it = group.rank() == culprit && round == last;
+        let is_it = comm.rank() == culprit && round == last;
         let (mut len, mut timeout) = (buf.len(), patient());
         match exit {
             Exit::Impatient if is_it => timeout = Timeout::after(Duration::ZERO),
             Exit::Panics => assert!(!is_it, "as planned"),
             Exit::Drops if is_it => return Ok(()),
-            Exit::Aborts if is_it => group.abort("as planned"),
+            Exit::Aborts if is_it => comm.abort("as planned"),
             Exit::Differs if is_it => len = 5,
             _ => {}
         }
-        all_reduce(group, &mut buf[..len], timeout)?;
-        let recv_len = buf.len() / group.size() as usize * group.size() as usize;
-        let send = vec![1.0; recv_len / group.size() as usize];
+        all_reduce(comm, &mut buf[..len], timeout)?;
+        let n_ranks = comm.size() as usize;
+        let recv_len = buf.len() / n_ranks * n_ranks;
+        let send = vec![1.0; recv_len / n_ranks];
         let op = Op::AllGather {
             send: (&send).into(),
             recv: (&mut buf[..recv_len]).into(),
         };
-        group.run(op, timeout)?;
+        comm.run(op, timeout)?;
     }
     Ok(())
 }
@@ -541,13 +443,12 @@ fn nobody_is_at_the_buffer_of_a_rank_that_left() {
         let n_out = Gate::default();
         let results = threads::run(n_ranks, |mut comm| {
             let mut buf = vec![1.0; LONG];
-            let mut group = comm.split(0, 0, patient())?;
             let ended = catch_unwind(AssertUnwindSafe(|| {
-                long_operations(&mut group, &mut buf, exit, culprit, last)
+                long_operations(&mut comm, &mut buf, exit, culprit, last)
             }));
             buf.fill(CANARY);
             // The others hear of it now, not when this thread ends.
-            drop(group);
+            drop(comm);
             n_out.count();
             n_out.wait_for(n_ranks);
             assert!(

@@ -33,9 +33,10 @@ pub(crate) fn reduce_forms() -> Vec<Form> {
     };
     let scatter: Form = |comm| {
         let (send, mut recv) = (vec![1f32; 4 * ranks(comm)], [0f32; 4]);
-        let op = Op::ReduceScatter {
+        let op = Op::ReduceScatterV {
             send: (&send).into(),
             recv: (&mut recv).into(),
+            counts: &vec![4; ranks(comm)],
             reduction: Reduction::Sum,
         };
         comm.run(op, patient())
@@ -80,9 +81,8 @@ pub(crate) fn move_forms() -> Vec<Form> {
     let scatter_w: Form = |comm| scatter_counts(comm, [2, 1, 3]);
     let to_all: Form = |comm| exchange(comm, [2, 2, 2]);
     let barrier: Form = |comm| comm.run(Op::Barrier, patient());
-    let split: Form = |comm| comm.split(0, 0, patient()).map(drop);
     vec![
-        from_0, from_1, gather, gather_v, gather_w, scatter_v, scatter_w, to_all, barrier, split,
+        from_0, from_1, gather, gather_v, gather_w, scatter_v, scatter_w, to_all, barrier,
     ]
 }
 

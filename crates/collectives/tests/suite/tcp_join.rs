@@ -326,10 +326,9 @@ fn a_rank_that_comes_late_hears_who_was_lost() {
     let purpose = Purpose::Join {
         kind: Kind::Comm,
         port: 9,
-        generation: None,
     };
     let (version, job) = ("1.0".to_string(), "test".to_string());
-    let hello: Hello = (*b"shrdgrph", 5, version, job, 2, 3, purpose, None);
+    let hello: Hello = (*b"shrdgrph", 6, version, job, 2, 3, purpose, None);
     let lost = loop {
         match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
             Ok(mut stream) => {

@@ -62,31 +62,6 @@ fn who_gave_up_or_was_lost_is_seen_by_all() {
     }
 }
 
-/// What ends a world ends the groups made from it, where ranks have other numbers.
-#[test]
-fn a_group_sees_the_end_of_the_world_that_it_is_from() {
-    for run in WORLDS {
-        let gate = Gate::default();
-        let seen = run(3, &|mut comm| {
-            let color = u32::from(comm.rank() > 0);
-            let group = comm.split(color, 0, patient()).unwrap();
-            let watch = group.watch();
-            meet(&mut comm);
-            gate.count();
-            if comm.rank() == 2 {
-                gate.wait_for(3);
-                comm.abort("disk full");
-            }
-            match comm.rank() {
-                0 => String::new(), // alone in its group
-                _ => first_sight(&watch),
-            }
-        });
-        let text = seen[1].as_ref().unwrap();
-        assert_eq!(text, "aborted by rank 1: disk full");
-    }
-}
-
 /// A rank that has done its part and leaves is no failure, and a watch outlives its communicator.
 #[test]
 fn a_rank_that_leaves_in_order_is_no_failure() {

@@ -92,9 +92,7 @@ impl Work {
             OpKind::AllReduce => all_reduce(algorithm, n, world),
             OpKind::Broadcast => broadcast(algorithm, n, world),
             OpKind::AllGather | OpKind::AllGatherV | OpKind::AllToAllV => direct(n, 0.0, world),
-            OpKind::ReduceScatter | OpKind::ReduceScatterV => {
-                direct(n, n * world.others() / world.ranks, world)
-            }
+            OpKind::ReduceScatterV => direct(n, n * world.others() / world.ranks, world),
             OpKind::Barrier => direct(0.0, 0.0, world),
             _ => return None,
         })

@@ -31,8 +31,6 @@ functions! {
     comm_rank = "MPI_Comm_rank"(Handle, *mut c_int);
     comm_size = "MPI_Comm_size"(Handle, *mut c_int);
     comm_dup = "MPI_Comm_dup"(Handle, *mut Handle);
-    comm_split = "MPI_Comm_split"(Handle, c_int, c_int, *mut Handle);
-    comm_free = "MPI_Comm_free"(*mut Handle);
     comm_set_errhandler = "MPI_Comm_set_errhandler"(Handle, Handle);
     all_gather = "MPI_Iallgather_c"(*const c_void, Count, Handle, *mut c_void, Count, Handle, Handle, *mut Handle);
     all_gather_v = "MPI_Iallgatherv_c"(*const c_void, Count, Handle, *mut c_void, *const Count, *const Displacement, Handle, Handle, *mut Handle);

@@ -33,9 +33,9 @@ fn links(n_ranks: usize) -> Vec<Links> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let table = AddressTable {
             addresses: vec![listener.local_addr().unwrap(); n_ranks],
-            pending: Arc::new(PendingPeers::new(listener, None).unwrap()),
+            pending: PendingPeers::new(listener, None).unwrap(),
         };
-        let world = World::new(rank, 0, None, table);
+        let world = World::new(rank, 0, table);
         for (rank, control) in (0u32..).zip(controls) {
             if let Some(control) = control {
                 world.add_control(rank, control);

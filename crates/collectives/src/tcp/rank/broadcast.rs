@@ -1,34 +1,11 @@
 //! The two algorithms of a broadcast.
 
-use super::{Rank, header, piece_of};
-use crate::algorithm::Algorithm;
+use super::Rank;
 use crate::element::Element;
 use crate::operations::{Context, Done};
 
 impl Rank {
-    pub(super) fn broadcast_in_pieces<T: Element>(
-        &mut self,
-        buf: &mut [T],
-        root: usize,
-        context: Context<'_>,
-    ) -> Done {
-        let algorithm = context.call.algorithm;
-        let n_at_once = self.n_at_once::<T>(algorithm);
-        let mut header = header(context.call, &[]);
-        for piece_idx in 0..buf.len().div_ceil(n_at_once).max(1) {
-            let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
-            let piece = &mut buf[range];
-            if algorithm == Some(Algorithm::Direct) {
-                self.broadcast_direct(piece, root, &header, context)?;
-            } else {
-                self.scatter_all_gather(piece, root, &header, context)?;
-            }
-            header.clear();
-        }
-        Ok(())
-    }
-
-    fn broadcast_direct<T: Element>(
+    pub(super) fn broadcast_direct<T: Element>(
         &mut self,
         buf: &mut [T],
         root: usize,
@@ -51,7 +28,7 @@ impl Rank {
     }
 
     /// Each rank receives a part from the root and sends it to the others.
-    fn scatter_all_gather<T: Element>(
+    pub(super) fn scatter_all_gather<T: Element>(
         &mut self,
         buf: &mut [T],
         root: usize,
