@@ -8,7 +8,7 @@ use shardgraph_components::autodiff::collectives::Comm;
 use shardgraph_components::autodiff::device::Device;
 use shardgraph_components::autodiff::{Ctx, Eager, Params, Shape, Var};
 use shardgraph_components::environments::space::Space;
-use shardgraph_components::{EnvironmentSpaces, ActorCritic, Error, Initialiser, QNetwork};
+use shardgraph_components::{ActorCritic, EnvironmentSpaces, Error, Initialiser, QNetwork};
 
 use crate::errors::{IntoPyErr, Wrong, by_class};
 use crate::job::detached;
