@@ -220,7 +220,7 @@ fn processes_share_the_rewards_and_change_no_bit() {
     for refused in finish_all(seeds.into()) {
         let error = refused.error(2);
         assert!(
-            error.contains("other settings") && !other.exists(),
+            error.contains("another set of settings") && !other.exists(),
             "{error}"
         );
     }

@@ -71,6 +71,15 @@ impl FolderLock {
     }
 }
 
+impl Drop for FolderLock {
+    /// Unlocks instead of closing alone: a child between fork and exec has a copy of the open file.
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            let _ = file.unlock();
+        }
+    }
+}
+
 #[cfg(unix)]
 fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
