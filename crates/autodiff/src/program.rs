@@ -449,7 +449,7 @@ impl Program {
     /// does not depend on one.
     ///
     /// # Errors
-    /// [`Error::Usage`] if [`Recorder::output_param_gradient`] was not called, or before the first run; the device's
+    /// [`Error::Usage`] if [`crate::Recorder::output_param_gradient`] was not called, or before the first run; the device's
     /// error.
     pub fn param_gradient(&self) -> Result<Vec<f32>, Error> {
         let mut flat = Vec::new();
