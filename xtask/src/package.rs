@@ -155,7 +155,7 @@ pub(crate) fn check_packages() -> Result<()> {
     write_outside(&outside(), &published)?;
     for package in &published {
         // Alone, because features that another crate turns on would hide that one is missing.
-        show_and_check(cargo_outside("check --package").arg(&package.name))?;
+        show_and_check(cargo_outside("check").args(["--package", &package.name]))?;
     }
     Ok(())
 }
