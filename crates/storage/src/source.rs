@@ -1,6 +1,6 @@
 //! Named inputs that can be read more than once, unpacked while they stream.
 
-use crate::{Compression, Error, unpacking_error};
+use crate::{Compression, Error, target::unreadable, unpacking_error};
 use std::{
     cell::Cell,
     fs::File,
@@ -41,18 +41,8 @@ enum Bytes<'a> {
 /// Most bytes of a pipe: it is read whole, because a reader may need two passes.
 const MAX_PIPE_BYTES: u64 = 4 << 30;
 
-/// All bytes of something that is no regular file. A device such as `/dev/zero` never ends, so it is not read at all.
+/// All bytes of something that is no regular file.
 fn read_pipe(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
-    let refuse = |reason: &str| Err(not_readable(path, reason));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        let kind = file.metadata().map_err(Error::io("read", path))?;
-        let kind = kind.file_type();
-        if kind.is_char_device() || kind.is_block_device() {
-            return refuse("this is a device: expected a file or a pipe");
-        }
-    }
     let mut bytes = Vec::new();
     let mut limited = file.take(MAX_PIPE_BYTES + 1);
     limited
@@ -60,7 +50,11 @@ fn read_pipe(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
         .map_err(Error::io("read", path))?;
     match bytes.len() as u64 {
         0..=MAX_PIPE_BYTES => Ok(bytes),
-        _ => refuse("a pipe gives at most 4 GiB: save it as a file, which is read as it streams"),
+        _ => {
+            let reason =
+                "a pipe gives at most 4 GiB: save it as a file, which is read as it streams";
+            Err(not_readable(path, reason))
+        }
     }
 }
 
@@ -80,11 +74,10 @@ impl<'a> Source<'a> {
     pub fn open(path: &Path) -> Result<Source<'static>, Error> {
         let mut file = File::open(path).map_err(Error::io("open", path))?;
         let metadata = file.metadata().map_err(Error::io("open", path))?;
-        let kind = metadata.file_type();
-        if kind.is_dir() {
-            return Err(not_readable(path, "this is a folder: expected a file"));
+        if let Some(reason) = unreadable(&metadata) {
+            return Err(not_readable(path, reason));
         }
-        let bytes = if kind.is_file() {
+        let bytes = if metadata.is_file() {
             Bytes::File(path.to_owned())
         } else {
             Bytes::Owned(read_pipe(&mut file, path)?)

@@ -34,15 +34,17 @@ impl OutputTarget {
         let Ok(found) = fs::symlink_metadata(&path) else {
             return Ok(OutputTarget::File(path));
         };
-        match Kind::of(&found) {
-            Kind::File => Ok(OutputTarget::File(path)),
-            Kind::Device | Kind::Pipe => Ok(OutputTarget::Stream(path)),
-            Kind::Folder => Err(io::ErrorKind::IsADirectory.into()),
-            Kind::Other(what) => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("this is {what}: name a file, a character device or a pipe"),
-            )),
-        }
+        let what = match Kind::of(&found) {
+            Kind::File => return Ok(OutputTarget::File(path)),
+            Kind::Device | Kind::Pipe => return Ok(OutputTarget::Stream(path)),
+            Kind::Folder => return Err(io::ErrorKind::IsADirectory.into()),
+            Kind::BlockDevice => "a block device, whose content would be lost",
+            Kind::Other(what) => what,
+        };
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("this is {what}: name a file, a character device or a pipe"),
+        ))
     }
 }
 
@@ -113,6 +115,7 @@ enum Kind {
     File,
     Folder,
     Device,
+    BlockDevice,
     Pipe,
     Other(&'static str),
 }
@@ -129,7 +132,7 @@ impl Kind {
         } else if kind.is_socket() {
             Kind::Other("a socket")
         } else if kind.is_block_device() {
-            Kind::Other("a block device, whose content would be lost")
+            Kind::BlockDevice
         } else {
             Kind::of_any(found)
         }
@@ -146,6 +149,15 @@ impl Kind {
             (_, true) => Kind::Folder,
             _ => Kind::Other("no file"),
         }
+    }
+}
+
+/// Why nothing is read from what is there, if so: folders, and devices, as `/dev/zero` never ends.
+pub(crate) fn unreadable(found: &fs::Metadata) -> Option<&'static str> {
+    match Kind::of(found) {
+        Kind::Folder => Some("this is a folder: expected a file"),
+        Kind::Device | Kind::BlockDevice => Some("this is a device: expected a file or a pipe"),
+        Kind::File | Kind::Pipe | Kind::Other(_) => None,
     }
 }
 
@@ -214,7 +226,8 @@ impl Write for PipeWriter {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read as _;

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use crate::target::unreadable;
+
 /// Most bytes of a file of settings.
 pub const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
@@ -35,11 +37,8 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     };
     let file = File::open(path)?;
     let found = file.metadata()?;
-    if found.is_dir() {
-        return wrong("this is a folder: expected a file".to_owned());
-    }
-    if is_device(&found) {
-        return wrong("this is a device: expected a file or a pipe".to_owned());
+    if let Some(reason) = unreadable(&found) {
+        return wrong(reason.to_owned());
     }
     if found.len() > max_bytes {
         return too_long();
@@ -51,18 +50,6 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
         true => too_long(),
         false => Ok(bytes),
     }
-}
-
-#[cfg(unix)]
-fn is_device(found: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    let kind = found.file_type();
-    kind.is_char_device() || kind.is_block_device()
-}
-
-#[cfg(not(unix))]
-fn is_device(_: &std::fs::Metadata) -> bool {
-    false
 }
 
 /// Text of UTF-8 bytes.
