@@ -1,6 +1,12 @@
 //! Measurements as files: definitions in `benches/`, records in `bench-results/`, and what is made of both: tables, pictures, reports
 //! and the index. Also the child processes that `xtask` and `bench` start.
 //!
+//! ```text
+//! child process ── process::each_line ──> Row { Measured }   one line of JSON for each
+//! Host, Revision, rows ─────────────────> Record             bench-results/.../latest.json
+//! Measured ── statistics::summary ──────> Summary            median and spread of the samples
+//! ```
+//!
 //! ```
 //! use shardgraph_records::{Record, paths, statistics};
 //!
