@@ -8,9 +8,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
-use crate::end::End;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op};
+use crate::rank_end::RankEnd;
 use crate::timeout::Timeout;
 use crate::watch::Look;
 
@@ -43,7 +43,7 @@ pub(crate) trait Backend: Send {
 
     /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or
     /// `Aborted`. The first such message counts.
-    fn abort(&mut self, end: &End);
+    fn abort(&mut self, end: &RankEnd);
 
     /// A look at this world without an operation, cheap enough for every few milliseconds; `None`
     /// where there is no way to look. It tells of ranks that were lost, panicked or gave up. One

@@ -2,11 +2,11 @@
 
 use crate::algorithm::Algorithm;
 use crate::backend::Backend;
-use crate::end::{Cause, End};
 use crate::error::{CommError, CommErrorKind};
 use crate::exact::{Partials, Scratch, SparseRows};
 use crate::flight::{Outcome, Recorded, Recorder};
 use crate::op::{Call, Op, OpKind, Reduction};
+use crate::rank_end::{Cause, RankEnd};
 use crate::solo::Solo;
 use crate::timeout::Timeout;
 use crate::watch::Watch;
@@ -32,7 +32,7 @@ pub struct Comm {
     next_seq: u64,
     recorder: Recorder,
     /// The rank where the first failure began, and its text.
-    failed: Option<End>,
+    failed: Option<RankEnd>,
     scratch: Scratch,
     received_bytes: u64,
 }
@@ -234,19 +234,19 @@ impl Comm {
     /// A rank that cannot go on, for a reason of its own, calls this so that the others need not
     /// wait for the timeout.
     pub fn abort(&mut self, why: &str) {
-        self.abort_by(End::new(Cause::Aborted, Some(self.rank()), why));
+        self.abort_by(RankEnd::new(Cause::Aborted, Some(self.rank()), why));
     }
 
     /// [`Comm::abort`] that also announces the failure's class: the peers' errors have it, so that all ranks end with
     /// one exit code.
     pub fn abort_as(&mut self, class: Class, why: &str) {
-        self.abort_by(End {
+        self.abort_by(RankEnd {
             exit_code: Some(class.exit_code()),
-            ..End::new(Cause::Aborted, Some(self.rank()), why)
+            ..RankEnd::new(Cause::Aborted, Some(self.rank()), why)
         });
     }
 
-    fn abort_by(&mut self, end: End) {
+    fn abort_by(&mut self, end: RankEnd) {
         self.backend.abort(&end);
         self.failed.get_or_insert(end);
     }
@@ -364,14 +364,14 @@ impl Comm {
         self.recorder.finish(Outcome::Failed);
         self.failed = Some(match &kind {
             CommErrorKind::PeerLost { rank, .. } => {
-                End::new(Cause::Aborted, *rank, kind.to_string())
+                RankEnd::new(Cause::Aborted, *rank, kind.to_string())
             }
-            CommErrorKind::Aborted { by, class, why } => End {
+            CommErrorKind::Aborted { by, class, why } => RankEnd {
                 exit_code: class.map(Class::exit_code),
-                ..End::new(Cause::Aborted, *by, why)
+                ..RankEnd::new(Cause::Aborted, *by, why)
             },
             kind => {
-                let end = End::new(Cause::Aborted, Some(self.rank()), kind.to_string());
+                let end = RankEnd::new(Cause::Aborted, Some(self.rank()), kind.to_string());
                 self.backend.abort(&end);
                 end
             }

@@ -1,9 +1,9 @@
 //! A world of one rank: every operation is a plain copy, without locks and without waits.
 
 use crate::backend::{Backend, Shared};
-use crate::end::End;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, typed};
+use crate::rank_end::RankEnd;
 use crate::timeout::Timeout;
 
 pub(crate) struct Solo;
@@ -43,5 +43,5 @@ impl Backend for Solo {
         Ok(vec![item])
     }
 
-    fn abort(&mut self, _end: &End) {}
+    fn abort(&mut self, _end: &RankEnd) {}
 }

@@ -44,7 +44,6 @@ mod wait_for;
 mod world;
 
 use crate::comm::Comm;
-use crate::end::{Cause, End};
 use crate::error::{CommError, CommErrorKind, refused};
 use crate::join::address::listen;
 pub use crate::join::config::{MAX_RANKS, TcpConfig};
@@ -52,6 +51,7 @@ pub use crate::join::decline::decline;
 pub use crate::join::secret::Secret;
 use crate::op::{Call, OpKind};
 use crate::operations::Context;
+use crate::rank_end::{Cause, RankEnd};
 use crate::timeout::Timeout;
 use mesh::connect_all;
 use rank::Rank;
@@ -201,7 +201,7 @@ fn supervise<R>(
     result.map_err(|payload| {
         let error = crate::threads::panicked(config.rank, &*payload);
         let why = error.kind().to_string();
-        world.tell(&End::new(Cause::Panicked, Some(world.rank), why));
+        world.tell(&RankEnd::new(Cause::Panicked, Some(world.rank), why));
         error
     })
 }

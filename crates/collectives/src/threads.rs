@@ -28,8 +28,8 @@ mod tests;
 mod world;
 
 use crate::comm::Comm;
-use crate::end::{Cause, End};
 use crate::error::{CommError, CommErrorKind};
+use crate::rank_end::{Cause, RankEnd};
 use published::RankHandle;
 use rank::Rank;
 use std::any::Any;
@@ -144,7 +144,7 @@ fn supervise<R>(
         let why = error.kind().to_string();
         world
             .barrier
-            .end(End::new(Cause::Panicked, Some(rank), why));
+            .end(RankEnd::new(Cause::Panicked, Some(rank), why));
     }
     result
 }
@@ -169,7 +169,7 @@ pub(crate) fn panicked(rank: u32, payload: &(dyn Any + Send)) -> CommError {
 fn not_started(world: &World, rank: u32, refusal: &std::io::Error) -> CommError {
     let text = refusal.to_string();
     let kind = CommErrorKind::NoThread { rank, text };
-    let end = End::new(Cause::Panicked, Some(rank), kind.to_string());
+    let end = RankEnd::new(Cause::Panicked, Some(rank), kind.to_string());
     world.barrier.end(end);
     CommError::new(kind, [].iter())
 }

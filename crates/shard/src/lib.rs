@@ -39,6 +39,7 @@ mod builder;
 mod communication;
 mod csr;
 mod error;
+mod exchange_plan;
 mod half_matrix;
 mod partition;
 mod transpose;
@@ -50,11 +51,12 @@ mod tests;
 
 pub use adjacency::{Adjacency, Storage, choose_storage};
 pub use bits::BitShard;
-pub use block::{BlockEntries, BlockShard, ExchangePlan};
+pub use block::{BlockEntries, BlockShard};
 pub use builder::AdjacencyBuilder;
 pub use communication::Communication;
 pub use csr::CsrShard;
 pub use error::Error;
+pub use exchange_plan::ExchangePlan;
 pub use partition::{Partition, ROW_WORK, block_rows};
 
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 //! up, or has come.
 
 use crate::codec;
-use crate::end::End;
+use crate::rank_end::RankEnd;
 use serde::{Deserialize, Serialize};
 
 /// The length of every message; what it does not fill is zero.
@@ -23,7 +23,7 @@ pub(super) struct Message {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Body {
     /// The last message of the sender.
-    Ended(End),
+    Ended(RankEnd),
     /// Question: which ranks have come to this round?
     Question,
     /// Answer: this rank has.
@@ -51,14 +51,14 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::end::Cause;
+    use crate::rank_end::Cause;
 
     #[test]
     fn a_message_comes_back_and_a_long_text_is_cut() {
         let end = |why: &str| {
-            Body::Ended(End {
+            Body::Ended(RankEnd {
                 seq: Some(u64::MAX),
-                ..End::new(Cause::Aborted, Some(u32::MAX), why)
+                ..RankEnd::new(Cause::Aborted, Some(u32::MAX), why)
             })
         };
         for body in [Body::Question, Body::Here, end("disk full")] {

@@ -9,10 +9,10 @@ use crate::algorithm::Algorithm;
 use crate::backend::{Backend, Shared};
 use crate::codec::{self, CALL_LEN, put_call};
 use crate::element::{Element, Payload};
-use crate::end::End;
 use crate::error::CommErrorKind;
 use crate::op::{Call, DataType, Op, OpKind};
 use crate::operations::{Context, Done, dispatch};
+use crate::rank_end::RankEnd;
 use crate::solo::Solo;
 use crate::timeout::{Expiry, Timeout};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Rank {
     /// Collective operations of MPI that this rank has completed.
     round: u64,
     /// The end of this communicator, sent or still to be sent.
-    end: Option<End>,
+    end: Option<RankEnd>,
     has_said_end: bool,
     /// The last round has been started, or an operation given up, so that there is none.
     has_closed: bool,
@@ -80,9 +80,9 @@ impl Backend for Rank {
         self.algorithm = algorithm;
     }
 
-    fn abort(&mut self, end: &End) {
+    fn abort(&mut self, end: &RankEnd) {
         let rank = Some(self.group.rank);
-        self.say_end(End {
+        self.say_end(RankEnd {
             rank,
             ..end.clone()
         });
@@ -130,7 +130,7 @@ impl Rank {
     }
 
     /// Tells the others why nothing more will come from here; once.
-    fn say_end(&mut self, end: End) {
+    fn say_end(&mut self, end: RankEnd) {
         if self.has_said_end {
             return;
         }
@@ -243,7 +243,7 @@ impl Rank {
 
     /// Error of an operation that can no longer complete; this rank will hand on the cause when it
     /// leaves.
-    fn ended(&mut self, end: End, context: Context<'_>) -> CommErrorKind {
+    fn ended(&mut self, end: RankEnd, context: Context<'_>) -> CommErrorKind {
         let error = end.error(context.call);
         self.end = Some(end);
         error
@@ -334,7 +334,7 @@ impl Drop for Rank {
         }
         let end = match self.end.take() {
             Some(end) => end,
-            None => End::dropped(self.group.rank, thread::panicking()),
+            None => RankEnd::dropped(self.group.rank, thread::panicking()),
         };
         self.say_end(end);
     }

@@ -7,8 +7,8 @@
 
 use super::ffi::{Api, Group, Pending, refusal, stay_at_exit};
 use super::message::{Body, MESSAGE_BYTES, Message};
-use crate::end::{Cause, End, Ends};
 use crate::error::CommErrorKind;
+use crate::rank_end::{Cause, Ends, RankEnd};
 use crate::timeout::{Expiry, Timeout};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -287,7 +287,7 @@ impl Hub {
                     self.heard.here.push((round, from));
                 }
                 self.heard.n_ended += 1;
-                self.heard.ends.push(End {
+                self.heard.ends.push(RankEnd {
                     seq: Some(round),
                     ..end
                 });
@@ -298,7 +298,7 @@ impl Hub {
 
     /// What keeps a round from being completed: the end of a rank before it. Merely leaving gives
     /// way to a panic or an abort.
-    pub(super) fn end_of(&self, round: u64) -> Option<&End> {
+    pub(super) fn end_of(&self, round: u64) -> Option<&RankEnd> {
         let ends = self.heard.ends.iter();
         let mut ends = ends.filter(|end| end.seq.is_none_or(|at| at <= round));
         let failure = ends.clone().find(|end| end.cause != Cause::Left);

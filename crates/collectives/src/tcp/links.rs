@@ -8,10 +8,10 @@
 
 use super::world::World;
 use crate::codec::{self, CALL_LEN};
-use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::op::{Call, OpKind};
 use crate::operations::{AllCounts, Context, compare_counts};
+use crate::rank_end::{Cause, RankEnd};
 use crate::timeout::{Expiry, Timeout};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
@@ -210,7 +210,7 @@ impl Links {
         if grace(&mut wait.word_grace) {
             return None;
         }
-        let end = End::new(Cause::Lost, Some(cut), "its data connection broke");
+        let end = RankEnd::new(Cause::Lost, Some(cut), "its data connection broke");
         self.world.tell(&end);
         Some(end.error(step.context.call))
     }

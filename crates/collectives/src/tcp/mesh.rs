@@ -2,12 +2,12 @@
 
 use super::world::World;
 use crate::codec::POLL_PAUSE;
-use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::join::address::connect;
 use crate::join::hello::{Hello, Purpose};
 use crate::join::introduction::introduce;
 use crate::operations::Context;
+use crate::rank_end::{Cause, RankEnd};
 use crate::timeout::Expiry;
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -46,8 +46,10 @@ pub(super) fn connect_all(
     if let Err(kind) = &connected {
         // The others hear it before the connections of this rank close.
         world.tell(&match kind {
-            CommErrorKind::PeerLost { rank, why, .. } => End::new(Cause::Lost, *rank, why.as_str()),
-            kind => End::new(Cause::Aborted, Some(world.rank), kind.to_string()),
+            CommErrorKind::PeerLost { rank, why, .. } => {
+                RankEnd::new(Cause::Lost, *rank, why.as_str())
+            }
+            kind => RankEnd::new(Cause::Aborted, Some(world.rank), kind.to_string()),
         });
     }
     connected.map(|()| mesh.data)

@@ -10,11 +10,11 @@ use crate::algorithm::Algorithm;
 use crate::backend::{Backend, Shared};
 use crate::codec::{CALL_LEN, put_call};
 use crate::element::Element;
-use crate::end::End;
 use crate::error::{CommErrorKind, refused};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::operations::{Context, Counts, Done, ExchangeCounts, Operations, dispatch};
 use crate::parts::part;
+use crate::rank_end::RankEnd;
 use crate::timeout::Timeout;
 use crate::watch::Look;
 use std::net::TcpStream;
@@ -98,8 +98,8 @@ impl Backend for Rank {
         Some(look(&self.links.world))
     }
 
-    fn abort(&mut self, end: &End) {
-        self.links.world.tell(&End {
+    fn abort(&mut self, end: &RankEnd) {
+        self.links.world.tell(&RankEnd {
             seq: self.mismatch,
             ..end.clone()
         });
@@ -415,7 +415,7 @@ impl Drop for Rank {
         if !thread::panicking() {
             world.leave(self.n_done);
         } else if self.supervised != Some(thread::current().id()) {
-            world.tell(&End::dropped(world.rank, true));
+            world.tell(&RankEnd::dropped(world.rank, true));
         }
     }
 }

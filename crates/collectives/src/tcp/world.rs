@@ -11,9 +11,9 @@
 
 use super::wait_for::WaitForGraph;
 use crate::codec::{self, FrameReader};
-use crate::end::{Cause, End, Ends};
 use crate::join::pending::PendingPeers;
 use crate::op::Call;
+use crate::rank_end::{Cause, Ends, RankEnd};
 use crate::timeout::{Expiry, Timeout};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write};
@@ -53,7 +53,7 @@ struct Control {
 /// Message on a control connection.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum ControlMessage {
-    Ended(End),
+    Ended(RankEnd),
     /// Question of this number: which ranks do you wait for?
     Question(u64),
     Answer {
@@ -110,13 +110,13 @@ impl World {
     }
 
     /// The end that keeps `call` from completing, if some rank has ended.
-    pub(super) fn end_of(&self, call: &Call) -> Option<End> {
+    pub(super) fn end_of(&self, call: &Call) -> Option<RankEnd> {
         let early = || self.lock().ends.leaving_before(call.seq).cloned();
         self.failure().or_else(early)
     }
 
     /// The failure that ended this world.
-    pub(super) fn failure(&self) -> Option<End> {
+    pub(super) fn failure(&self) -> Option<RankEnd> {
         self.poll();
         self.lock().ends.failure().cloned()
     }
@@ -127,15 +127,15 @@ impl World {
         if let Some(end) = self.failure() {
             self.tell(&end);
         }
-        self.tell(&End {
+        self.tell(&RankEnd {
             seq: Some(n_done),
-            ..End::dropped(self.rank, false)
+            ..RankEnd::dropped(self.rank, false)
         });
     }
 
     /// Tells all peers of an end, the first time that there is one to tell; a rank that leaves says
     /// so always.
-    pub(super) fn tell(&self, end: &End) {
+    pub(super) fn tell(&self, end: &RankEnd) {
         let mut state = self.lock();
         if end.cause != Cause::Left && state.ends.failure().is_none() {
             state.ends.push(end.clone());
@@ -226,7 +226,7 @@ impl State {
             }
         };
         if !self.ends.has_left(rank) && self.ends.failure().is_none() {
-            self.ends.push(End::new(Cause::Lost, Some(rank), why));
+            self.ends.push(RankEnd::new(Cause::Lost, Some(rank), why));
         }
         None
     }
@@ -274,14 +274,14 @@ mod tests {
 
     #[test]
     fn messages_come_back_and_the_longest_is_read() {
-        let longest = End {
+        let longest = RankEnd {
             seq: Some(u64::MAX),
-            ..End::new(Cause::Aborted, Some(u32::MAX), "x".repeat(10_000))
+            ..RankEnd::new(Cause::Aborted, Some(u32::MAX), "x".repeat(10_000))
         };
         let frame = codec::frame(&ControlMessage::Ended(longest));
         assert!(frame.len() <= MAX_MESSAGE_LEN);
         for message in [
-            ControlMessage::Ended(End::new(Cause::Lost, None, "gone")),
+            ControlMessage::Ended(RankEnd::new(Cause::Lost, None, "gone")),
             ControlMessage::Question(u64::MAX),
             ControlMessage::Answer {
                 question: 8,

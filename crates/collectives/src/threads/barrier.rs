@@ -14,10 +14,10 @@
 
 use super::backoff::{self, Backoff};
 use super::sync::{AtomicU64, Condvar, Expiry, Mutex, Ordering, lock, nap, sleep, yield_now};
-use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::op::{Call, HEADER_WORDS, OpKind};
 use crate::operations::Context;
+use crate::rank_end::{Cause, RankEnd};
 use crate::timeout::Timeout;
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ pub(super) struct Barrier {
     sleep_lock: Mutex<()>,
     changed: Condvar,
     /// Is there whenever the word says that the world has ended.
-    end: Mutex<Option<End>>,
+    end: Mutex<Option<RankEnd>>,
 }
 
 /// State of one rank at the barrier; only this rank changes it.
@@ -245,7 +245,7 @@ impl Barrier {
             missing: self.missing(wait.round, n_missing),
         };
         let by = Some(wait.call.rank);
-        *end = Some(End::new(Cause::Aborted, by, error.to_string()));
+        *end = Some(RankEnd::new(Cause::Aborted, by, error.to_string()));
         drop(end);
         self.wake();
         Err(error)
@@ -275,7 +275,7 @@ impl Barrier {
 
     /// Wakes all waiting ranks with an error. The first cause stays, but a rank that merely left
     /// gives way to a panic or an abort, and a panic to its own message.
-    pub(super) fn end(&self, end: End) {
+    pub(super) fn end(&self, end: RankEnd) {
         let mut first = lock(&self.end);
         if first.as_ref().is_none_or(|first| first.gives_way_to(&end)) {
             *first = Some(end);
@@ -295,11 +295,11 @@ impl Barrier {
     pub(super) fn failure(&self) -> Option<CommErrorKind> {
         let end = lock(&self.end);
         let failed = end.as_ref().filter(|end| end.cause != Cause::Left);
-        failed.map(End::failure)
+        failed.map(RankEnd::failure)
     }
 
     /// The end; after a panic its message is waited for, as it is about to come.
-    fn final_end(&self) -> Option<End> {
+    fn final_end(&self) -> Option<RankEnd> {
         for _ in 0..N_MESSAGE_LOOKS {
             match &*lock(&self.end) {
                 Some(end) if end.cause == Cause::Panicking => {}

@@ -11,12 +11,12 @@ use super::published::RankHandle;
 use super::world::World;
 use crate::backend::{Backend, Shared};
 use crate::element::Element;
-use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, Reduction};
 use crate::operations::{
     AllCounts, Context, Counts, Done, ExchangeCounts, Operations, compare_counts, dispatch,
 };
+use crate::rank_end::{Cause, RankEnd};
 use crate::timeout::Timeout;
 use crate::watch::Look;
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl Backend for Rank {
         Some(Arc::new(move || world.upgrade()?.barrier.failure()))
     }
 
-    fn abort(&mut self, end: &End) {
+    fn abort(&mut self, end: &RankEnd) {
         self.world.barrier.end(end.clone());
     }
 }
@@ -275,7 +275,7 @@ impl AllCounts for RoundCounts<'_> {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        let mut end = End::dropped(self.rank(), thread::panicking());
+        let mut end = RankEnd::dropped(self.rank(), thread::panicking());
         // `threads::run` is about to say the same with the panic's message, unless it is caught
         // before.
         if end.cause == Cause::Panicked && self.supervised == Some(thread::current().id()) {

@@ -26,9 +26,9 @@ mod barrier;
 mod published;
 
 use super::super::backoff::{self, Backoff};
-use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::op::{Call, OpKind, Reduction};
+use crate::rank_end::{Cause, RankEnd};
 use crate::timeout::Timeout;
 use barrier::{Barrier, Wait};
 use explore::{Body, explore, point};
@@ -219,8 +219,8 @@ fn who_gives_up_wakes_the_others() {
     });
 }
 
-fn abort(by: u32) -> End {
-    End::new(Cause::Aborted, Some(by), "as planned")
+fn abort(by: u32) -> RankEnd {
+    RankEnd::new(Cause::Aborted, Some(by), "as planned")
 }
 
 /// Ranks that differ all hear of it, although the first that does ends the world.

@@ -6,9 +6,9 @@ use crate::op::Call;
 use serde::{Deserialize, Serialize};
 use shardgraph_error::Class;
 
-/// End of a rank, after which a world can complete no further operation.
+/// The end of a rank, after which a world can complete no further operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct RankEnd {
     pub(crate) cause: Cause,
     /// The rank where it began; `None` if it has no number here.
     pub(crate) rank: Option<u32>,
@@ -35,9 +35,9 @@ pub(crate) enum Cause {
     Aborted,
 }
 
-impl End {
-    pub(crate) fn new(cause: Cause, rank: Option<u32>, why: impl Into<String>) -> End {
-        End {
+impl RankEnd {
+    pub(crate) fn new(cause: Cause, rank: Option<u32>, why: impl Into<String>) -> RankEnd {
+        RankEnd {
             cause,
             rank,
             seq: None,
@@ -47,10 +47,10 @@ impl End {
     }
 
     /// A rank drops its communicator, in order or by a panic.
-    pub(crate) fn dropped(rank: u32, is_panicking: bool) -> End {
+    pub(crate) fn dropped(rank: u32, is_panicking: bool) -> RankEnd {
         match is_panicking {
-            true => End::new(Cause::Panicked, Some(rank), "its thread panicked"),
-            false => End::new(Cause::Left, Some(rank), "it dropped its communicator"),
+            true => RankEnd::new(Cause::Panicked, Some(rank), "its thread panicked"),
+            false => RankEnd::new(Cause::Left, Some(rank), "it dropped its communicator"),
         }
     }
 
@@ -86,7 +86,7 @@ impl End {
     }
 
     /// The first cause stays, but leaving gives way to a failure, and a panic to its own message.
-    pub(crate) fn gives_way_to(&self, later: &End) -> bool {
+    pub(crate) fn gives_way_to(&self, later: &RankEnd) -> bool {
         match self.cause {
             Cause::Left => later.cause != Cause::Left,
             Cause::Panicking => later.cause == Cause::Panicked && later.rank == self.rank,
@@ -97,30 +97,31 @@ impl End {
 
 /// Ends of the ranks of one world, in the order in which they became known.
 #[derive(Debug, Default)]
-pub(crate) struct Ends(Vec<End>);
+pub(crate) struct Ends(Vec<RankEnd>);
 
 impl Ends {
-    pub(crate) fn push(&mut self, end: End) {
+    pub(crate) fn push(&mut self, end: RankEnd) {
         self.0.push(end);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &End> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RankEnd> + Clone {
         self.0.iter()
     }
 
     /// The first end that is not a mere leaving.
-    pub(crate) fn failure(&self) -> Option<&End> {
+    pub(crate) fn failure(&self) -> Option<&RankEnd> {
         self.iter().find(|end| end.cause != Cause::Left)
     }
 
     /// The first rank that left before it had completed the operation `seq`.
-    pub(crate) fn leaving_before(&self, seq: u64) -> Option<&End> {
-        let is_early = |end: &&End| end.cause == Cause::Left && end.seq.is_none_or(|n| n <= seq);
+    pub(crate) fn leaving_before(&self, seq: u64) -> Option<&RankEnd> {
+        let is_early =
+            |end: &&RankEnd| end.cause == Cause::Left && end.seq.is_none_or(|n| n <= seq);
         self.iter().find(is_early)
     }
 
     pub(crate) fn has_left(&self, rank: u32) -> bool {
-        let is_its = |end: &End| end.cause == Cause::Left && end.rank == Some(rank);
+        let is_its = |end: &RankEnd| end.cause == Cause::Left && end.rank == Some(rank);
         self.iter().any(is_its)
     }
 }
