@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use shardgraph_device::Buffer;
+use shardgraph_device::{Buffer, checks};
 
 use crate::{Operation, ParamId};
 
@@ -34,7 +34,7 @@ impl Shape {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.rows * self.cols
+        checks::elements(&[self.rows, self.cols])
     }
 
     /// True if there are no elements.

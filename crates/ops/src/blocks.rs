@@ -91,7 +91,7 @@ pub fn block_outer(
 }
 
 fn outer_on_host(shape: MatMul, bounds: &[usize], x: &[f32], y: &[f32], out: &mut [f32]) {
-    let size = shape.rows * shape.cols;
+    let size = checks::elements(&[shape.rows, shape.cols]);
     for (block, out) in bounds.windows(2).zip(out.chunks_exact_mut(size.max(1))) {
         let inner = block[1] - block[0];
         let x = &x[block[0] * shape.rows..][..inner * shape.rows];
@@ -126,7 +126,7 @@ fn launch_outer(
         return outer_parts(device, shape, &bounds, 1, x, y, out);
     }
     let n = out.len();
-    let mut partials = device.allocate(n_parts * n)?;
+    let mut partials = device.allocate(checks::elements(&[n_parts, n]))?;
     outer_parts(device, shape, &bounds, n_parts, x, y, &mut partials)?;
     let args = [
         Arg::read(&bounds),
@@ -169,7 +169,7 @@ fn outer_parts(
     unsafe {
         device.launch(
             "block_outer_fwd",
-            grid(n_blocks * n_parts, n_tiles, 1),
+            grid(checks::elements(&[n_blocks, n_parts]), n_tiles, 1),
             &args,
         )
     }

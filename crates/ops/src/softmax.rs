@@ -78,7 +78,7 @@ fn launch(
         Arg::u64(rows.n_rows as u64),
         Arg::u64(rows.width as u64),
     ];
-    let shape = Launch::threads(rows.n_rows * WARP, BLOCK);
+    let shape = Launch::threads(checks::elements(&[rows.n_rows, WARP]), BLOCK);
     // SAFETY: both buffers have n_rows rows of `width` elements.
     unsafe { device.launch(kernel, shape, &args) }
 }

@@ -324,7 +324,7 @@ impl Gpu {
         first: usize,
     ) -> Result<(), Error> {
         let target = self.memory_to_write("copy", target)?;
-        let fits = first + source.bytes <= target.bytes;
+        let fits = first <= target.bytes && source.bytes <= target.bytes - first;
         assert!(fits && self.shares_device(source), "the caller checks");
         if source.bytes == 0 {
             return Ok(());

@@ -367,7 +367,8 @@ impl DeviceBits {
         if n_splits == 1 {
             return self.parts(device, product, &params, x, out);
         }
-        let mut partials: Buffer = device.allocate(checks::elements(&[n_splits, out.len()]))?;
+        let n = out.len();
+        let mut partials: Buffer = device.allocate(checks::elements(&[n_splits, n]))?;
         self.parts(device, product, &params, x, &mut partials)?;
         let args = [
             Arg::read(&partials),
@@ -383,7 +384,7 @@ impl DeviceBits {
             Arg::u32(params.first_row),
             Arg::u32(params.flags),
         ];
-        let launch = Launch::threads(product.n_rows * product.width, BLOCK);
+        let launch = Launch::threads(n, BLOCK);
         // SAFETY: partials holds n_splits runs of n_rows * width elements, out holds one; masks as checked by `sparse_product`.
         unsafe { device.launch("sparse_bits_sum_fwd", launch, &args) }
     }
