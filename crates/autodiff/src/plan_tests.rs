@@ -93,7 +93,7 @@ fn inputs_are_never_merged() {
 }
 
 /// Cuts, paddings and joins of two matrices, no two of them equal.
-fn rearranged(ctx: &mut dyn Ctx, (x, y): (Var, Var), pairs: &mut Vec<Var>) {
+fn rearranged(ctx: &mut dyn Ctx, x: Var, y: Var, pairs: &mut Vec<Var>) {
     for axis in [crate::Axis::Rows, crate::Axis::Cols] {
         pairs.push(ctx.slice(x, axis, 0, 1).unwrap());
         pairs.push(ctx.slice(x, axis, 1, 1).unwrap());
@@ -115,7 +115,7 @@ fn operations_that_differ_in_a_number_are_not_merged() {
     let x = ctx.input(Shape::new(2, 2), &[1.0, 2.0, 3.0, 4.0]).unwrap();
     let y = ctx.input(Shape::new(2, 2), &[1.0, -2.0, 3.0, 5.0]).unwrap();
     let mut pairs = Vec::new();
-    rearranged(ctx, (x, y), &mut pairs);
+    rearranged(ctx, x, y, &mut pairs);
     for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::WherePositive] {
         pairs.push(ctx.binary(op, x, y).unwrap());
     }
@@ -141,7 +141,7 @@ fn operations_that_differ_in_a_number_are_not_merged() {
     for n_rows in [2, 3] {
         pairs.push(ctx.repeat_row(row, n_rows).unwrap());
     }
-    functions(ctx, (x, y), row, &mut pairs);
+    functions(ctx, x, y, row, &mut pairs);
     for (i, &var) in pairs.iter().enumerate() {
         recorder.output(&i.to_string(), var);
     }
@@ -150,7 +150,7 @@ fn operations_that_differ_in_a_number_are_not_merged() {
 }
 
 /// Layers and functions of one element that differ in a number.
-fn functions(ctx: &mut dyn Ctx, (x, y): (Var, Var), row: Var, made: &mut Vec<Var>) {
+fn functions(ctx: &mut dyn Ctx, x: Var, y: Var, row: Var, made: &mut Vec<Var>) {
     made.push(ctx.linear(x, y, row).unwrap());
     made.push(ctx.linear_relu(x, y, row).unwrap());
     for op in [Unary::Exp, Unary::Log, Unary::Tanh, Unary::Sigmoid] {

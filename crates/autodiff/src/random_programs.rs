@@ -110,7 +110,7 @@ fn eager_is_planned(
 }
 
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
-    prop::collection::vec(any::<Choice>(), 0..40)
+    prop::collection::vec(any::<[u8; 4]>().prop_map(Choice::from), 0..40)
 }
 
 proptest! {

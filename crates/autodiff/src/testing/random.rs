@@ -7,7 +7,23 @@ use shardgraph_ops::{Binary, Unary};
 use crate::{Axis, Ctx, Error, Plan, Shape, Var};
 
 /// One random operation: which, and three choices of operands and numbers.
-pub type Choice = (u8, u8, u8, u8);
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    /// Which operation.
+    pub kind: u8,
+    /// The first operand.
+    pub a: u8,
+    /// The second operand or a number.
+    pub b: u8,
+    /// The third operand or a number.
+    pub c: u8,
+}
+
+impl From<[u8; 4]> for Choice {
+    fn from([kind, a, b, c]: [u8; 4]) -> Self {
+        Self { kind, a, b, c }
+    }
+}
 
 /// A value of the pool.
 pub fn pick(pool: &[Var], choice: u8) -> Var {
@@ -32,7 +48,8 @@ fn axis(choice: u8) -> Axis {
 ///
 /// # Errors
 /// Those of the context.
-pub fn binary(ctx: &mut dyn Ctx, pool: &[Var], (_, a, b, c): Choice) -> Result<Option<Var>, Error> {
+pub fn binary(ctx: &mut dyn Ctx, pool: &[Var], choice: Choice) -> Result<Option<Var>, Error> {
+    let Choice { a, b, c, .. } = choice;
     let a = pick(pool, a);
     let b = fitting(pool, b, |b| ctx.shape(b) == ctx.shape(a)).unwrap_or(a);
     let op = [Binary::Add, Binary::Sub, Binary::Mul, Binary::WherePositive][c as usize % 4];
@@ -49,7 +66,7 @@ pub fn random_op(
     n_ranks: usize,
     choice: Choice,
 ) -> Result<Option<Var>, Error> {
-    let (kind, a, b, _) = choice;
+    let Choice { kind, a, b, .. } = choice;
     let x = pick(pool, a);
     let shape = ctx.shape(x);
     match kind % 24 {
@@ -84,7 +101,8 @@ pub fn random_op(
 }
 
 /// Functions of one element or one row, on numbers for which they are no larger than what they are given.
-fn function(ctx: &mut dyn Ctx, pool: &[Var], (kind, a, b, c): Choice) -> Result<Var, Error> {
+fn function(ctx: &mut dyn Ctx, pool: &[Var], choice: Choice) -> Result<Var, Error> {
+    let Choice { kind, a, b, c } = choice;
     let x = pick(pool, a);
     match kind % 24 {
         16 => {
@@ -106,7 +124,8 @@ fn function(ctx: &mut dyn Ctx, pool: &[Var], (kind, a, b, c): Choice) -> Result<
     }
 }
 
-fn linear(ctx: &mut dyn Ctx, pool: &[Var], (_, a, b, c): Choice) -> Result<Option<Var>, Error> {
+fn linear(ctx: &mut dyn Ctx, pool: &[Var], choice: Choice) -> Result<Option<Var>, Error> {
+    let Choice { a, b, c, .. } = choice;
     let x = pick(pool, a);
     let Some(w) = fitting(pool, b, |w| ctx.shape(w).rows == ctx.shape(x).cols) else {
         return Ok(None);
@@ -119,7 +138,8 @@ fn linear(ctx: &mut dyn Ctx, pool: &[Var], (_, a, b, c): Choice) -> Result<Optio
     }
 }
 
-fn product(ctx: &mut dyn Ctx, pool: &[Var], (_, a, b, c): Choice) -> Result<Option<Var>, Error> {
+fn product(ctx: &mut dyn Ctx, pool: &[Var], choice: Choice) -> Result<Option<Var>, Error> {
+    let Choice { a, b, c, .. } = choice;
     let x = pick(pool, a);
     let shape = ctx.shape(x);
     let (turn_a, turn_b) = (b % 2 == 1, c % 2 == 1);
@@ -135,24 +155,25 @@ fn product(ctx: &mut dyn Ctx, pool: &[Var], (_, a, b, c): Choice) -> Result<Opti
 }
 
 /// A value that can stand below or beside `x`.
-fn neighbour(ctx: &dyn Ctx, pool: &[Var], (x, b): (Var, u8), axis: Axis) -> Var {
+fn neighbour(ctx: &dyn Ctx, pool: &[Var], x: Var, choice: u8, axis: Axis) -> Var {
     let shape = ctx.shape(x);
     let fits = |y: Var| match axis {
         Axis::Rows => ctx.shape(y).cols == shape.cols,
         Axis::Cols => ctx.shape(y).rows == shape.rows,
     };
-    fitting(pool, b, fits).unwrap_or(x)
+    fitting(pool, choice, fits).unwrap_or(x)
 }
 
 /// Elements in other places: joined, cut, padded, gathered, scattered.
-fn rearranged(ctx: &mut dyn Ctx, pool: &[Var], (kind, a, b, c): Choice) -> Result<Var, Error> {
+fn rearranged(ctx: &mut dyn Ctx, pool: &[Var], choice: Choice) -> Result<Var, Error> {
+    let Choice { kind, a, b, c } = choice;
     let x = pick(pool, a);
     let (shape, axis) = (ctx.shape(x), axis(c));
     let (n_rows, b) = (shape.rows, b as usize);
     let len = shape.along(axis);
     match kind % 24 {
         5 => {
-            let below = neighbour(ctx, pool, (x, b as u8), axis);
+            let below = neighbour(ctx, pool, x, b as u8, axis);
             ctx.concat(x, below, axis)
         }
         6 => {

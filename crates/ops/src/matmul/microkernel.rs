@@ -256,7 +256,7 @@ impl Job<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             let b = self.strip_in_place(columns);
-            self.blocks::<S, 1, V, false>(simd, (columns, b), 0..1);
+            self.blocks::<S, 1, V, false>(simd, columns, b, 0..1);
         }
     }
 
@@ -278,20 +278,19 @@ impl Job<'_> {
                 true => self.pack::<S, V>(columns, packed),
                 false => self.strip_in_place(columns),
             };
-            let strip = (columns, b);
             let mut rows = rows;
             // As many sums as there are registers for beside the factors; at least as many as a multiplier has under way.
             let is_short = S::REGISTER_COUNT < 32;
             rows = match V {
-                2 if is_short => self.blocks::<S, 6, V, PART>(simd, strip, rows),
-                3 if is_short => self.blocks::<S, 3, V, PART>(simd, strip, rows),
-                _ => self.blocks::<S, 8, V, PART>(simd, strip, rows),
+                2 if is_short => self.blocks::<S, 6, V, PART>(simd, columns, b, rows),
+                3 if is_short => self.blocks::<S, 3, V, PART>(simd, columns, b, rows),
+                _ => self.blocks::<S, 8, V, PART>(simd, columns, b, rows),
             };
             if V < 3 || !is_short {
-                rows = self.blocks::<S, 4, V, PART>(simd, strip, rows);
+                rows = self.blocks::<S, 4, V, PART>(simd, columns, b, rows);
             }
-            rows = self.blocks::<S, 2, V, PART>(simd, strip, rows);
-            self.blocks::<S, 1, V, PART>(simd, strip, rows);
+            rows = self.blocks::<S, 2, V, PART>(simd, columns, b, rows);
+            self.blocks::<S, 1, V, PART>(simd, columns, b, rows);
         }
     }
 
@@ -356,7 +355,8 @@ impl Job<'_> {
     unsafe fn blocks<S: Simd, const R: usize, const V: usize, const PART: bool>(
         &self,
         simd: S,
-        (columns, b): (Columns, StripOfB),
+        columns: Columns,
+        b: StripOfB,
         rows: Range<usize>,
     ) -> Range<usize> {
         let mut row = rows.start;

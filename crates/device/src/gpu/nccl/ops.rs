@@ -430,7 +430,7 @@ impl Group {
         let part = |peer| to.part(peer * mine, mine).address;
         let addresses: Vec<u64> = (0..n_ranks).map(part).collect();
         let addresses = self.gpu.upload(&addresses)?;
-        self.exchange(call, (from, to), counts, deadline)?;
+        self.exchange(call, from, to, counts, deadline)?;
         let args = [
             Arg::read(&addresses),
             Arg::u32(n_ranks as u32),
@@ -448,7 +448,8 @@ impl Group {
     fn exchange(
         &self,
         call: &Call,
-        (from, to): (Run, Run),
+        from: Run,
+        to: Run,
         counts: &[usize],
         deadline: Duration,
     ) -> Result<(), Error> {

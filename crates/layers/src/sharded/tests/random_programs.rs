@@ -30,7 +30,7 @@ fn sharded(
     view: &View,
     choice: Choice,
 ) -> Result<Option<(Var, bool)>, Error> {
-    let (kind, a, b, c) = choice;
+    let Choice { kind, a, b, c } = choice;
     let layout = &view.layout;
     let x = pick(&pool.sharded, a);
     let cols = ctx.shape(x).cols;
@@ -91,7 +91,7 @@ fn random_program(
         sharded: vec![ctx.input(features, &view.features)?],
     };
     for &choice in choices {
-        let made = match choice.0 < 128 {
+        let made = match choice.kind < 128 {
             true => random_op(ctx, &pool.whole, n_ranks, choice)?.map(|var| (var, false)),
             false => sharded(ctx, &pool, view, choice)?,
         };
@@ -165,7 +165,7 @@ fn eager_is_planned(
 }
 
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
-    prop::collection::vec(any::<Choice>(), 0..40)
+    prop::collection::vec(any::<[u8; 4]>().prop_map(Choice::from), 0..40)
 }
 
 proptest! {
