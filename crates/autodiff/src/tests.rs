@@ -1,49 +1,21 @@
 //! Devices for tests, the collective operations, and messages of shapes that do not fit.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, Timeout, threads};
-use shardgraph_device::nccl::Library;
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 use shardgraph_ops::Loss;
 
 use crate::{Axis, Ctx, Eager, Error, Params, Recorder, Shape, Var, gradient};
 
-/// The devices that launch kernels; those that are absent are printed, once in a run of the tests.
+/// The devices that launch kernels and are here.
 pub(crate) fn gpus() -> Vec<Device> {
-    static ABSENT: Once = Once::new();
-    let emulated = shardgraph_cuemu::library().map(|library| Device::emulated(&library).unwrap());
-    let cuda = Device::open(DeviceKind::Cuda(0));
-    ABSENT.call_once(|| {
-        if emulated.is_none() {
-            println!(
-                "SKIPPED: emulated autodiff: {}",
-                shardgraph_cuemu::SKIP_REASON
-            );
-        }
-        if let Err(error) = &cuda {
-            assert!(error.is_missing_device(), "{error}");
-            println!("SKIPPED: autodiff on a GPU: {error}");
-        }
-    });
-    emulated.into_iter().chain(cuda).collect()
+    shardgraph_cuemu::devices("autodiff")
 }
 
 /// Those, and emulated devices whose ranks have one each and exchange through the emulated library of collectives.
 pub(crate) fn gpus_together_and_apart() -> Vec<Device> {
-    static ABSENT: Once = Once::new();
-    let (emulator, library) = (shardgraph_cuemu::library(), shardgraph_cuemu::collectives());
-    let apart = emulator.zip(library).map(|(emulator, library)| {
-        let library = Library::open(Some(&library)).unwrap();
-        Device::emulated(&emulator).unwrap().using_nccl(&library)
-    });
-    ABSENT.call_once(|| {
-        if apart.is_none() {
-            println!(
-                "SKIPPED: ranks in a group: no emulated library of collectives (it needs g++, and the machine that built the tests)"
-            );
-        }
-    });
+    let apart = shardgraph_cuemu::device_of_a_group("autodiff");
     gpus().into_iter().chain(apart).collect()
 }
 

@@ -12,7 +12,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use shardgraph_device::nccl::Library;
+use shardgraph_device::{Device, DeviceKind};
 
 pub mod compile;
 
@@ -42,4 +46,50 @@ pub fn driver() -> Option<PathBuf> {
     option_env!("SHARDGRAPH_TEST_DRIVER_BUILT")
         .map(PathBuf::from)
         .filter(|library| library.is_file())
+}
+
+/// The devices that launch kernels and are here, for tests of `what`: the emulated one, and the first GPU. One that is absent is
+/// printed, once in a run of the tests.
+///
+/// # Panics
+/// When a device is here and cannot be opened: that is no skip.
+#[expect(clippy::print_stdout, reason = "a skipped test is printed")]
+pub fn devices(what: &str) -> Vec<Device> {
+    static ABSENT: Once = Once::new();
+    let emulated = library().map(|library| opened(&library));
+    let cuda = Device::open(DeviceKind::Cuda(0));
+    ABSENT.call_once(|| {
+        if emulated.is_none() {
+            println!("SKIPPED: {what} on the emulated device: {SKIP_REASON}");
+        }
+        if let Err(error) = &cuda {
+            assert!(error.is_missing_device(), "{error}");
+            println!("SKIPPED: {what} on a GPU: {error}");
+        }
+    });
+    emulated.into_iter().chain(cuda).collect()
+}
+
+/// An emulated device whose ranks have one each and exchange through the emulated library of collectives, for tests of `what`. An
+/// absent one is printed, once in a run of the tests.
+///
+/// # Panics
+/// As [`devices`].
+#[expect(clippy::print_stdout, reason = "a skipped test is printed")]
+pub fn device_of_a_group(what: &str) -> Option<Device> {
+    static ABSENT: Once = Once::new();
+    let device = library().zip(collectives()).map(|(emulator, library)| {
+        let library = Library::open(Some(&library)).expect("the emulated library of collectives");
+        opened(&emulator).using_nccl(&library)
+    });
+    ABSENT.call_once(|| {
+        if device.is_none() {
+            println!("SKIPPED: {what}, ranks in a group: {SKIP_REASON}");
+        }
+    });
+    device
+}
+
+fn opened(library: &Path) -> Device {
+    Device::emulated(library).expect("the emulated device")
 }

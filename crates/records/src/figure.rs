@@ -54,7 +54,7 @@ pub struct Figure {
     /// Numbers that others report, from other machines.
     pub published: Vec<Published>,
     /// The number that stands for the figure.
-    pub claim: Option<Claim>,
+    pub claim: Option<FigureClaim>,
     /// Keys that every request of the figure has.
     pub common: Table,
     /// What is measured.
@@ -78,7 +78,7 @@ pub struct Published {
 /// The number that stands for the figure in the index.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Claim {
+pub struct FigureClaim {
     /// Beginning of the row's key: its series, labels and x.
     pub row: String,
     /// The row's place on the axis.

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use crate::figure::{Better, Claim, Figure, OfRows};
+use crate::figure::{Better, Figure, FigureClaim, OfRows};
 use crate::paths;
 use crate::record::{Record, results};
 use crate::row::{Measured, Row};
@@ -146,7 +146,7 @@ struct Claimed {
 }
 
 impl Claimed {
-    fn of(claim: &Claim, record: Option<&Record>) -> Claimed {
+    fn of(claim: &FigureClaim, record: Option<&Record>) -> Claimed {
         let rows: Vec<&Row> = record.map_or(Vec::new(), |record| {
             let rows = record.rows.iter();
             rows.filter(|row| claim.fits(row)).collect()
@@ -165,7 +165,7 @@ impl Claimed {
     }
 }
 
-impl Claim {
+impl FigureClaim {
     fn fits(&self, row: &Row) -> bool {
         let is_at_x = self.x.is_none() || self.x == row.x;
         is_at_x && row.peer.is_none() && row.key().starts_with(&self.row.replace(',', ";"))
@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_claim_has_a_side() {
-        let claim = |better, within| Claim {
+        let claim = |better, within| FigureClaim {
             better,
             within,
-            ..Claim::default()
+            ..FigureClaim::default()
         };
         assert!(claim(Better::Lower, 0.0).is_met(1.0, 1.0));
         assert!(!claim(Better::Lower, 0.0).is_met(1.1, 1.0));

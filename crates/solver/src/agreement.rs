@@ -84,8 +84,6 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use shardgraph_collectives::{Comm, CommErrorKind, Op, Timeout, threads};
-    use shardgraph_device::Device;
-    use shardgraph_device::nccl::Library;
     use shardgraph_job::Ranks;
     use shardgraph_layers::autodiff::{leave_group, rank_device};
 
@@ -134,16 +132,9 @@ mod tests {
     /// The same where the others wait on their devices, in a group: they have the fault of the rank that failed, not of a lost one.
     #[test]
     fn ranks_that_wait_on_their_devices_are_told_too() {
-        let (emulator, library) = (shardgraph_cuemu::library(), shardgraph_cuemu::collectives());
-        let Some((emulator, library)) = emulator.zip(library) else {
-            println!(
-                "SKIPPED: faults of ranks in a group ({})",
-                shardgraph_cuemu::SKIP_REASON
-            );
+        let Some(device) = shardgraph_cuemu::device_of_a_group("faults of ranks") else {
             return;
         };
-        let library = Library::open(Some(&library)).unwrap();
-        let device = Device::emulated(&emulator).unwrap().using_nccl(&library);
         let results = threads::run(3, |mut comm| {
             or_tell(&mut comm, |comm| {
                 let device = rank_device(&device, comm, Timeout::default())?;

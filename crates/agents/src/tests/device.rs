@@ -2,9 +2,7 @@
 //!
 //! An update is one launch of a graph, by the device's counter.
 
-use std::sync::Once;
-
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 
 use crate::config::{AgentConfig, Algorithm};
 use crate::run::{Start, train};
@@ -13,22 +11,7 @@ use crate::train_topology::train_topology;
 
 /// The devices that launch kernels and are here.
 pub(crate) fn devices() -> Vec<Device> {
-    static ABSENT: Once = Once::new();
-    let emulated = shardgraph_cuemu::library().map(|library| Device::emulated(&library).unwrap());
-    let cuda = Device::open(DeviceKind::Cuda(0));
-    ABSENT.call_once(|| {
-        if emulated.is_none() {
-            println!(
-                "SKIPPED: emulated agents: {}",
-                shardgraph_cuemu::SKIP_REASON
-            );
-        }
-        if let Err(error) = &cuda {
-            assert!(error.is_missing_device(), "{error}");
-            println!("SKIPPED: agents on a GPU: {error}");
-        }
-    });
-    emulated.into_iter().chain(cuda).collect()
+    shardgraph_cuemu::devices("agents")
 }
 
 /// An environment and an algorithm on it, with one block a batch but for the last.

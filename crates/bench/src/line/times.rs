@@ -95,7 +95,7 @@ fn row(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Claim {
+pub(crate) struct PublishedEpochs {
     edges: u64,
     epochs: u64,
     /// What the paper says that it takes.
@@ -105,7 +105,11 @@ pub(crate) struct Claim {
 }
 
 /// What a claim would move, and what the card could: arithmetic, not measured.
-pub(crate) fn bytes(_: &Context<'_>, claim: &Claim, out: &mut Report) -> Result<(), Failure> {
+pub(crate) fn bytes(
+    _: &Context<'_>,
+    claim: &PublishedEpochs,
+    out: &mut Report,
+) -> Result<(), Failure> {
     for name in ["faithful", "fp16", "share 16", "share 16 fp16"] {
         let config = variant(name)?.config;
         let samples = (claim.edges * claim.epochs) as f64;

@@ -24,8 +24,8 @@ use crate::model::network::Network;
 use crate::train::state::{Part, set_flat};
 use crate::train::{Execution, RunOptions, ValidScores};
 pub(crate) use build::LabelSets;
-use operations::{Matrix, MessageResult, Messages, Product};
-use tiles::{SumResult, TiledSums, Tiles};
+use operations::{Matrix, Product, RelationOperation};
+use tiles::Tiles;
 
 /// Refuses what is trained on the host alone.
 pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> {
@@ -282,22 +282,14 @@ impl DeviceLayer {
                         "tiles of a layer without relations".to_string(),
                     ));
                 };
-                let sums = TiledSums {
-                    tiles: Arc::clone(tiles),
-                    terms,
-                    result: SumResult::Sums,
-                };
+                let sums = RelationOperation::value(Arc::clone(tiles), terms);
                 return Ok(ctx.apply(Arc::new(sums), &[x, table])?);
             }
             LayerSums::Whole { sends, lists } => (sends, lists),
         };
         let messages = match (table, lists) {
             (Some((table, terms)), Some(lists)) => {
-                let messages = Messages {
-                    lists: Arc::clone(lists),
-                    terms,
-                    result: MessageResult::Messages,
-                };
+                let messages = RelationOperation::value(Arc::clone(lists), terms);
                 ctx.apply(Arc::new(messages), &[x, table])?
             }
             _ => x,

@@ -1,11 +1,12 @@
 //! The operations of an R-GCN on a device, for autodiff: messages and their weighted sums.
 
+use std::fmt;
 use std::sync::Arc;
 
 use shardgraph_autodiff::{
     Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World,
 };
-use shardgraph_device::{self as device, Device};
+use shardgraph_device::{self as device, Buffer, Device};
 use shardgraph_ops::{Adjacency, ResidentAdjacency, SparseProduct, sparse_product};
 
 use crate::kernels::{PairLists, Terms};
@@ -149,39 +150,68 @@ impl Operation for Product {
     }
 }
 
-/// The messages of a layer, or a gradient of theirs.
-#[derive(Debug, Clone)]
-pub(super) struct Messages {
-    pub(super) lists: Arc<PairLists>,
-    pub(super) terms: Terms,
-    pub(super) result: MessageResult,
+/// What rows of sources and of relations give: messages, or sums of them.
+pub(super) trait RelationMap: fmt::Debug + Send + Sync + 'static {
+    /// Name of the operation.
+    const NAME: &'static str;
+
+    /// Rows of sources, of relations, and of what they give.
+    fn n_rows(&self) -> [usize; 3];
+
+    /// Writes a result, of the operands that [`RelationResult`] names.
+    ///
+    /// # Errors
+    /// The device's.
+    fn compute(
+        &self,
+        device: &Device,
+        terms: Terms,
+        result: RelationResult,
+        operands: [&Buffer; 2],
+        out: &mut Buffer,
+    ) -> Result<(), device::Error>;
 }
 
-/// The result of [`Messages`], and its two operands.
+/// The result of a [`RelationMap`], and its two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MessageResult {
-    /// The messages, of the sources' and the relations' rows.
-    Messages,
-    /// The gradient of the sources' rows, of the relations' rows and the messages' gradient.
+pub(super) enum RelationResult {
+    /// What the sources' and the relations' rows give.
+    Value,
+    /// The gradient of the sources' rows, of the relations' rows and the value's gradient.
     SourceGradient,
-    /// The gradient of the relations' rows, of the sources' rows and the messages' gradient.
+    /// The gradient of the relations' rows, of the sources' rows and the value's gradient.
     RelationGradient,
 }
 
-impl Operation for Messages {
+/// A [`RelationMap`] as an operation, or a gradient of it.
+#[derive(Debug)]
+pub(super) struct RelationOperation<M> {
+    map: Arc<M>,
+    terms: Terms,
+    result: RelationResult,
+}
+
+impl<M> RelationOperation<M> {
+    pub(super) fn value(map: Arc<M>, terms: Terms) -> RelationOperation<M> {
+        let result = RelationResult::Value;
+        RelationOperation { map, terms, result }
+    }
+}
+
+impl<M: RelationMap> Operation for RelationOperation<M> {
     fn name(&self) -> &'static str {
-        "relation_messages"
+        M::NAME
     }
 
     fn shape(&self, operands: &[Shape], _world: World) -> Result<Shape, String> {
-        let (lists, terms) = (&self.lists, self.terms);
-        let sources = Shape::new(lists.n_sources, terms.source_len);
-        let relations = Shape::new(lists.n_relations, terms.relation_len());
-        let messages = Shape::new(lists.n_pairs, terms.width);
+        let ([n_sources, n_relations, n_values], terms) = (self.map.n_rows(), self.terms);
+        let sources = Shape::new(n_sources, terms.source_len);
+        let relations = Shape::new(n_relations, terms.relation_len());
+        let values = Shape::new(n_values, terms.width);
         let (expected, result) = match self.result {
-            MessageResult::Messages => ([sources, relations], messages),
-            MessageResult::SourceGradient => ([relations, messages], sources),
-            MessageResult::RelationGradient => ([sources, messages], relations),
+            RelationResult::Value => ([sources, relations], values),
+            RelationResult::SourceGradient => ([relations, values], sources),
+            RelationResult::RelationGradient => ([sources, values], relations),
         };
         match operands == expected {
             true => Ok(result),
@@ -195,38 +225,56 @@ impl Operation for Messages {
         operands: &[Operand<'_>],
         out: Output<'_>,
     ) -> Result<(), Error> {
-        let (device, terms, out) = (run.device(), self.terms, out.values);
-        let (a, b) = (operands[0].values, operands[1].values);
-        let result = match self.result {
-            MessageResult::Messages => self.lists.messages(device, terms, a, b, out),
-            MessageResult::SourceGradient => self.lists.source_gradient(device, terms, a, b, out),
-            MessageResult::RelationGradient => {
-                self.lists.relation_gradient(device, terms, a, b, out)
-            }
-        };
-        Ok(result?)
+        let operands: [&Buffer; 2] = [operands[0].values, operands[1].values];
+        let (terms, result) = (self.terms, self.result);
+        let computed = self
+            .map
+            .compute(run.device(), terms, result, operands, out.values);
+        Ok(computed?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
-        if self.result != MessageResult::Messages {
+        if self.result != RelationResult::Value {
             return Err(Error::NoAdjoint(self.name()));
         }
         let [x, table] = [at.operands[0], at.operands[1]];
         let of = [
-            (MessageResult::SourceGradient, [table, at.dy]),
-            (MessageResult::RelationGradient, [x, at.dy]),
+            (RelationResult::SourceGradient, [table, at.dy]),
+            (RelationResult::RelationGradient, [x, at.dy]),
         ];
         let mut gradients = Vec::new();
         for (operand, (result, operands)) in of.into_iter().enumerate() {
-            let gradient = Messages {
-                result,
-                ..self.clone()
-            };
+            let (map, terms) = (Arc::clone(&self.map), self.terms);
+            let gradient = RelationOperation { map, terms, result };
             gradients.push(match at.wants(operand) {
                 true => Some(ctx.apply(Arc::new(gradient), &operands)?),
                 false => None,
             });
         }
         Ok(gradients)
+    }
+}
+
+/// The messages of a layer.
+impl RelationMap for PairLists {
+    const NAME: &'static str = "relation_messages";
+
+    fn n_rows(&self) -> [usize; 3] {
+        [self.n_sources, self.n_relations, self.n_pairs]
+    }
+
+    fn compute(
+        &self,
+        device: &Device,
+        terms: Terms,
+        result: RelationResult,
+        [a, b]: [&Buffer; 2],
+        out: &mut Buffer,
+    ) -> Result<(), device::Error> {
+        match result {
+            RelationResult::Value => self.messages(device, terms, a, b, out),
+            RelationResult::SourceGradient => self.source_gradient(device, terms, a, b, out),
+            RelationResult::RelationGradient => self.relation_gradient(device, terms, a, b, out),
+        }
     }
 }

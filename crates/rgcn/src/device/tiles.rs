@@ -1,15 +1,11 @@
 //! A layer's sums in tiles of sources, one after the other: the messages of one tile are in memory at a time.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use shardgraph_autodiff::{
-    Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World,
-};
 use shardgraph_device::{self as device, Buffer, Device};
-use shardgraph_ops::{self as ops, Adjacency, Copy2d, ResidentAdjacency, SparseProduct};
+use shardgraph_ops::{self as ops, Adjacency, Copy2d, SparseProduct};
 
-use super::operations::{Lists, Matrix};
+use super::operations::{Lists, Matrix, RelationMap, RelationResult};
 use crate::kernels::{PairLists, Terms};
 use crate::layer::plan::LayerPlan;
 
@@ -104,32 +100,17 @@ fn cut(plan: &LayerPlan, n_tiles: usize) -> Vec<Range<usize>> {
     tiles
 }
 
-/// A layer's sums over messages, or a gradient of theirs.
-#[derive(Debug, Clone)]
-pub(super) struct TiledSums {
-    pub(super) tiles: Arc<Tiles>,
-    pub(super) terms: Terms,
-    pub(super) result: SumResult,
-}
-
-/// The result of [`TiledSums`], and its operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SumResult {
-    /// The sums, of the sources' and the relations' rows.
-    Sums,
-    /// The gradient of the sources' rows, of the relations' rows and the sums' gradient.
-    SourceGradient,
-    /// The gradient of the relations' rows, of the sources' rows and the sums' gradient.
-    RelationGradient,
-}
-
-impl TiledSums {
+impl Tiles {
     /// The sources' rows of a tile.
-    fn rows(&self, device: &Device, tile: &Tile, x: &Buffer) -> Result<Buffer, device::Error> {
-        let len = self.terms.source_len;
-        let mut rows = device.allocate(tile.sources.len() * len)?;
+    fn rows(
+        device: &Device,
+        terms: Terms,
+        tile: &Tile,
+        x: &Buffer,
+    ) -> Result<Buffer, device::Error> {
+        let mut rows = device.allocate(tile.sources.len() * terms.source_len)?;
         let copy = Copy2d {
-            source_first: tile.sources.start * len,
+            source_first: tile.sources.start * terms.source_len,
             ..whole(rows.len())
         };
         ops::copy_2d(device, copy, x, &mut rows)?;
@@ -140,69 +121,49 @@ impl TiledSums {
     fn message_gradient(
         &self,
         device: &Device,
+        terms: Terms,
         tile: &Tile,
         dy: &Buffer,
     ) -> Result<Buffer, device::Error> {
-        let mut messages = device.allocate(tile.lists.n_pairs * self.terms.width)?;
-        let (n_pairs, n_targets) = (tile.lists.n_pairs, self.tiles.n_targets);
-        self.product(
-            device,
-            tile.sends.lists(),
-            n_pairs,
-            n_targets,
-            dy,
-            &mut messages,
-        )?;
-        Ok(messages)
-    }
-
-    fn product(
-        &self,
-        device: &Device,
-        lists: &ResidentAdjacency,
-        n_rows: usize,
-        n_columns: usize,
-        x: &Buffer,
-        out: &mut Buffer,
-    ) -> Result<(), device::Error> {
+        let mut messages = device.allocate(tile.lists.n_pairs * terms.width)?;
         let product = SparseProduct {
-            adjacency: Adjacency::Resident(lists),
-            n_rows,
-            n_columns,
-            width: self.terms.width,
+            adjacency: Adjacency::Resident(tile.sends.lists()),
+            n_rows: tile.lists.n_pairs,
+            n_columns: self.n_targets,
+            width: terms.width,
         };
-        ops::sparse_product(device, product, x, out)
+        ops::sparse_product(device, product, dy, &mut messages)?;
+        Ok(messages)
     }
 
     fn add_tile(
         &self,
         device: &Device,
+        terms: Terms,
         tile: &Tile,
-        a: &Buffer,
-        b: &Buffer,
+        result: RelationResult,
+        [a, b]: [&Buffer; 2],
         out: &mut Buffer,
     ) -> Result<(), device::Error> {
-        let (terms, lists) = (self.terms, &tile.lists);
-        match self.result {
-            SumResult::Sums => {
-                let rows = self.rows(device, tile, a)?;
+        let lists = &tile.lists;
+        match result {
+            RelationResult::Value => {
+                let rows = Self::rows(device, terms, tile, a)?;
                 let mut messages = device.allocate(lists.n_pairs * terms.width)?;
                 lists.messages(device, terms, &rows, b, &mut messages)?;
                 drop(rows);
                 let mut part = device.allocate(out.len())?;
-                let (sends, n_targets) = (tile.sends.transposed(), self.tiles.n_targets);
-                self.product(
-                    device,
-                    sends,
-                    n_targets,
-                    lists.n_pairs,
-                    &messages,
-                    &mut part,
-                )?;
+                let product = SparseProduct {
+                    adjacency: Adjacency::Resident(tile.sends.transposed()),
+                    n_rows: self.n_targets,
+                    n_columns: lists.n_pairs,
+                    width: terms.width,
+                };
+                ops::sparse_product(device, product, &messages, &mut part)?;
                 add(device, &part, out)
             }
-            SumResult::SourceGradient => {
-                let messages = self.message_gradient(device, tile, b)?;
+            RelationResult::SourceGradient => {
+                let messages = self.message_gradient(device, terms, tile, b)?;
                 let mut rows = device.allocate(tile.sources.len() * terms.source_len)?;
                 lists.source_gradient(device, terms, a, &messages, &mut rows)?;
                 let copy = Copy2d {
@@ -211,9 +172,9 @@ impl TiledSums {
                 };
                 ops::copy_2d(device, copy, &rows, out)
             }
-            SumResult::RelationGradient => {
-                let messages = self.message_gradient(device, tile, b)?;
-                let rows = self.rows(device, tile, a)?;
+            RelationResult::RelationGradient => {
+                let messages = self.message_gradient(device, terms, tile, b)?;
+                let rows = Self::rows(device, terms, tile, a)?;
                 let mut part = device.allocate(out.len())?;
                 lists.relation_gradient(device, terms, &rows, &messages, &mut part)?;
                 add(device, &part, out)
@@ -239,61 +200,26 @@ fn add(device: &Device, part: &Buffer, sum: &mut Buffer) -> Result<(), device::E
     ops::sgd(device, -1.0, sum, part, None)
 }
 
-impl Operation for TiledSums {
-    fn name(&self) -> &'static str {
-        "relation_sums"
-    }
+/// A layer's sums over messages.
+impl RelationMap for Tiles {
+    const NAME: &'static str = "relation_sums";
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Result<Shape, String> {
-        let (tiles, terms) = (&self.tiles, self.terms);
-        let sources = Shape::new(tiles.n_sources, terms.source_len);
-        let relations = Shape::new(tiles.n_relations, terms.relation_len());
-        let sums = Shape::new(tiles.n_targets, terms.width);
-        let (expected, result) = match self.result {
-            SumResult::Sums => ([sources, relations], sums),
-            SumResult::SourceGradient => ([relations, sums], sources),
-            SumResult::RelationGradient => ([sources, sums], relations),
-        };
-        match operands == expected {
-            true => Ok(result),
-            false => Err(format!("{} and {} are expected", expected[0], expected[1])),
-        }
+    fn n_rows(&self) -> [usize; 3] {
+        [self.n_sources, self.n_relations, self.n_targets]
     }
 
     fn compute(
         &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (device, out) = (run.device(), out.values);
+        device: &Device,
+        terms: Terms,
+        result: RelationResult,
+        operands: [&Buffer; 2],
+        out: &mut Buffer,
+    ) -> Result<(), device::Error> {
         device.clear(out)?;
-        for tile in &self.tiles.tiles {
-            self.add_tile(device, tile, operands[0].values, operands[1].values, out)?;
+        for tile in &self.tiles {
+            self.add_tile(device, terms, tile, result, operands, out)?;
         }
         Ok(())
-    }
-
-    fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
-        if self.result != SumResult::Sums {
-            return Err(Error::NoAdjoint(self.name()));
-        }
-        let [x, table] = [at.operands[0], at.operands[1]];
-        let of = [
-            (SumResult::SourceGradient, [table, at.dy]),
-            (SumResult::RelationGradient, [x, at.dy]),
-        ];
-        let mut gradients = Vec::new();
-        for (operand, (result, operands)) in of.into_iter().enumerate() {
-            let gradient = TiledSums {
-                result,
-                ..self.clone()
-            };
-            gradients.push(match at.wants(operand) {
-                true => Some(ctx.apply(Arc::new(gradient), &operands)?),
-                false => None,
-            });
-        }
-        Ok(gradients)
     }
 }

@@ -1,9 +1,7 @@
 //! Properties: a solve on a device that launches kernels against the same solve on the host.
 
-use std::sync::Once;
-
 use proptest::prelude::*;
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, BitShard};
@@ -13,24 +11,9 @@ use crate::{
     TrainedPolicy, score_nodes, solve,
 };
 
-/// The devices that launch kernels; those that are absent are printed, once in a run of the tests.
+/// The devices that launch kernels and are here.
 pub(crate) fn gpus() -> Vec<Device> {
-    static ABSENT: Once = Once::new();
-    let emulated = shardgraph_cuemu::library().map(|library| Device::emulated(&library).unwrap());
-    let cuda = Device::open(DeviceKind::Cuda(0));
-    ABSENT.call_once(|| {
-        if emulated.is_none() {
-            println!(
-                "SKIPPED: emulated solves: {}",
-                shardgraph_cuemu::SKIP_REASON
-            );
-        }
-        if let Err(error) = &cuda {
-            assert!(error.is_missing_device(), "{error}");
-            println!("SKIPPED: solves on a GPU: {error}");
-        }
-    });
-    emulated.into_iter().chain(cuda).collect()
+    shardgraph_cuemu::devices("solves")
 }
 
 fn on(device: &Device, select: Select) -> SolveOptions {

@@ -1,9 +1,7 @@
 //! Training on a device: the host's model to rounding, the same bits each time, no copy of the
 //! parameters over the bus.
 
-use std::sync::Once;
-
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 
 use super::*;
 use crate::Features;
@@ -12,19 +10,7 @@ use crate::layer::plan::LayerPlan;
 
 /// The devices that launch kernels and are here.
 fn devices() -> Vec<Device> {
-    static ABSENT: Once = Once::new();
-    let emulated = shardgraph_cuemu::library().map(|library| Device::emulated(&library).unwrap());
-    let cuda = Device::open(DeviceKind::Cuda(0));
-    ABSENT.call_once(|| {
-        if emulated.is_none() {
-            println!("SKIPPED: emulated rgcn: {}", shardgraph_cuemu::SKIP_REASON);
-        }
-        if let Err(error) = &cuda {
-            assert!(error.is_missing_device(), "{error}");
-            println!("SKIPPED: rgcn on a GPU: {error}");
-        }
-    });
-    emulated.into_iter().chain(cuda).collect()
+    shardgraph_cuemu::devices("rgcn")
 }
 
 fn train_on(device: &Device, graph: &RelationalGraph, labels: &Labels, config: &Config) -> Outcome {
