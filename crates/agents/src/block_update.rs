@@ -1,7 +1,5 @@
 //! An update on a batch: the gradients of its blocks, their sum over the ranks that share them, and the optimiser's step.
 
-use std::borrow::Cow;
-
 use shardgraph_autodiff::{Axis, CapturedStep, Ctx, Params, Program, Recorder, Var};
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::Optimiser;
@@ -167,13 +165,11 @@ impl BlockUpdate {
         match &mut self.learner {
             BlockLearner::Summed(blocks) => blocks.run(block, self.shape, params),
             BlockLearner::Captured { step, norm } => {
-                let taken = optimiser.step_captured(params, step);
-                // Where training has diverged, the batch's numbers say more.
-                let is_told = matches!(taken, Err(shardgraph_components::Error::Diverged { .. }));
-                match taken {
-                    Err(error) if !is_told => return Err(error.into()),
-                    taken => *norm = Some(taken),
-                }
+                *norm = Some(match optimiser.step_captured(params, step) {
+                    // Where training has diverged, the batch's numbers say more.
+                    taken @ (Ok(_) | Err(shardgraph_components::Error::Diverged { .. })) => taken,
+                    Err(error) => return Err(error.into()),
+                });
                 Ok(())
             }
         }
@@ -230,10 +226,7 @@ impl SummedBlocks {
         self.program.run(&mut self.solo, params)?;
         let partials = &mut self.partials;
         self.program.append_param_gradient(partials)?;
-        let told: Cow<'_, [f32]> = match self.program.output(NUMBERS) {
-            Ok(values) => values.into(),
-            Err(_) => self.program.read(NUMBERS)?.into(),
-        };
+        let told = self.program.read(NUMBERS)?;
         let (numbers, rows) = told.split_at(shape.n_numbers);
         partials.extend(numbers);
         let behind = partials.len() + shape.n_blocks * shape.n_rows;

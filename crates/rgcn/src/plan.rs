@@ -366,7 +366,7 @@ impl PlanOptions {
         let least = devices.iter().map(smallest_tiled).max().unwrap_or(0);
         if !self.may_tile || least > budget {
             let message = format!(
-                "budget_per_device = {}: the fullest of {} devices would hold {} by the method {}: {}",
+                "--device-memory {}: the fullest of {} devices would hold {} by the method {}: {}",
                 size(budget),
                 self.n_devices,
                 size(fullest),

@@ -52,7 +52,7 @@ impl DeviceModel {
             };
             if n_tiles == MAX_TILES || model.n_tiles() < n_tiles {
                 let message = format!(
-                    "budget_per_device = {}: training on the device needs {} in one piece, and with the messages in \
+                    "--device-memory {}: training on the device needs {} in one piece, and with the messages in \
                      tiles {} ({least} bytes), which is the least budget",
                     size(limit),
                     size(whole),

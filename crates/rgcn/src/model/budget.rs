@@ -62,7 +62,7 @@ impl Budget {
             None => Ok(()),
             Some(limit) => {
                 let message = format!(
-                    "budget_per_device = {limit}: {held} bytes are held, which was not predicted"
+                    "--device-memory {limit}: {held} bytes are held, which was not predicted"
                 );
                 Err(Error::new(Error::Memory, message))
             }
@@ -85,7 +85,7 @@ fn tiles(
     let refuse = |why: String| Err(Error::new(Error::Memory, why));
     if layout.is_dealt_by_pair() {
         return refuse(format!(
-            "budget_per_device = {}: expected --partition source, whose ranks hold no copies and can take their sources in tiles",
+            "--device-memory {}: expected --partition source, whose ranks hold no copies and can take their sources in tiles",
             size(limit)
         ));
     }
@@ -103,7 +103,7 @@ fn tiles(
     let least = resident + 2 * source.largest();
     if least > limit {
         return refuse(format!(
-            "budget_per_device = {}: rank {rank} needs {} in one piece, and with the smallest tiles {} ({least} bytes), which is the least budget for {} ranks",
+            "--device-memory {}: rank {rank} needs {} in one piece, and with the smallest tiles {} ({least} bytes), which is the least budget for {} ranks",
             size(limit),
             size(context.bytes(false).total()),
             size(least),

@@ -29,8 +29,7 @@ use crate::{Config, Error, RelationalGraph};
 /// Refuses what steps by batches do not do.
 pub(super) fn check(options: &RunOptions) -> Result<(), Error> {
     if options.budget_per_device.is_some() {
-        let message =
-            "budget_per_device: a batch has its neighbourhood alone: leave the budget out";
+        let message = "--device-memory: a batch has its neighbourhood alone: leave the budget out";
         return Err(Error::new(Error::Config, message));
     }
     if options.execution != Execution::Grouped {

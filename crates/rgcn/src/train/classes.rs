@@ -126,8 +126,7 @@ impl<'a> WholeJob<'a> {
             .budget_per_device
             .filter(|_| options.device.is_host());
         if config.features && budget.is_some() {
-            let message =
-                "budget_per_device: features are not taken in tiles: leave the budget out";
+            let message = "--device-memory: features are not taken in tiles: leave the budget out";
             return Err(Error::new(Error::Config, message));
         }
         options.execution.check(config, options)?;
@@ -139,14 +138,27 @@ impl<'a> WholeJob<'a> {
         };
         let layouts: Vec<&Layout<'_>> = [&layout].into_iter().chain(&evaluated).collect();
         memory::check(config, n_classes, &layouts, options, here)?;
-        Ok(WholeJob {
+        let job = WholeJob {
             inputs,
             layout,
             evaluated,
             train,
             valid,
             outputs,
-        })
+        };
+        job.check_budget_on_device()?;
+        Ok(job)
+    }
+
+    /// Refuses a budget that training on a device does not fit in: builds the model there once, before a run has a folder.
+    fn check_budget_on_device(&self) -> Result<(), Error> {
+        let options = self.inputs.options;
+        if options.device.is_host() || options.budget_per_device.is_none() {
+            return Ok(());
+        }
+        let mut alone = Comm::solo();
+        let ranks = &RankComm::new(&mut alone, options.deadline);
+        ClassTrainer::new(self, ranks)?.begin_on_device(0)
     }
 
     /// One rank's run.

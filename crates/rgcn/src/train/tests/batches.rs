@@ -243,7 +243,7 @@ fn what_has_no_batches_is_refused() {
         budget_per_device: Some(1 << 30),
         ..RunOptions::default()
     };
-    assert!(refused(budget).starts_with("budget_per_device"));
+    assert!(refused(budget).starts_with("--device-memory"));
 }
 
 /// Ranks share the messages of a step, and the batches of a prediction.

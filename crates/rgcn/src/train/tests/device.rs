@@ -251,6 +251,24 @@ fn messages_are_taken_in_tiles_where_memory_is_short() {
     assert!(n_cut > 3 || devices().is_empty(), "{n_cut}");
 }
 
+#[test]
+fn a_budget_that_is_refused_leaves_no_folder() {
+    let (graph, labels) = sorted_graph(7, 300);
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("run");
+    for device in devices() {
+        let options = RunOptions {
+            device,
+            budget_per_device: Some(1000),
+            folder: Some(folder.clone()),
+            ..RunOptions::default()
+        };
+        let refused = train(&graph, &labels, &Config::default(), &options, &mut |_| {});
+        assert!(refused.unwrap_err().to_string().contains("least budget"));
+        assert!(!folder.exists());
+    }
+}
+
 /// Weights of a relation beyond the blocks that a grid has in y.
 #[test]
 fn the_widest_weights_have_a_gradient() {
