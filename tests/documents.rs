@@ -210,3 +210,40 @@ fn words_of_the_output_are_compared_and_its_numbers_are_not() {
     assert_eq!(found[1].lines, ["z"]);
     assert!(obstacle(&found[0]).is_some());
 }
+
+/// All files below some folders, as paths from the root.
+fn sources(folders: &[&str]) -> Vec<String> {
+    let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    let mut found = Vec::new();
+    while let Some(path) = open.pop() {
+        match path.is_dir() && !path.ends_with("target") {
+            true => open.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            ),
+            false => found.push(path.to_str().unwrap().to_owned()),
+        }
+    }
+    found
+}
+
+#[test]
+fn source_files_that_the_architecture_names_exist() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let sources = sources(&["crates", "cuda", "xtask", "tests", "benches"]);
+    let quoted = text.split('`').skip(1).step_by(2);
+    let named: Vec<&str> = quoted
+        .filter(|word| {
+            [".rs", ".cu", ".cuh", ".cpp"]
+                .iter()
+                .any(|end| word.ends_with(end))
+        })
+        .filter(|word| !word.contains([' ', '*']))
+        .collect();
+    assert!(named.len() > 30, "{named:?}");
+    for name in named {
+        let end = format!("/{name}");
+        assert!(sources.iter().any(|path| path.ends_with(&end)), "{name}");
+    }
+}

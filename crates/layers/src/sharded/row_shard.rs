@@ -32,7 +32,7 @@ pub struct ResidentShard {
 
 impl RowShard {
     /// The same shard in the device's memory and as it multiplies them fastest
-    /// (`shardgraph_ops::resident_for_products`); on the host a sparse shard stays as it is.
+    /// (`shardgraph_ops::ResidentAdjacency::for_products`); on the host a sparse shard stays as it is.
     ///
     /// # Errors
     /// The upload's.
