@@ -140,26 +140,44 @@ impl Device {
 
     /// The kind of this device.
     pub fn kind(&self) -> DeviceKind {
+        self.gpu().map_or(DeviceKind::Host, Gpu::kind)
+    }
+
+    /// The back end that launches kernels; none on the host.
+    pub(crate) fn gpu(&self) -> Option<&Gpu> {
         match &self.back_end {
-            BackEnd::Host => DeviceKind::Host,
-            BackEnd::Gpu(gpu) => gpu.kind(),
+            BackEnd::Host => None,
+            BackEnd::Gpu(gpu) => Some(gpu),
         }
+    }
+
+    /// The same for an operation that the host does not have.
+    pub(crate) fn gpu_for(&self, op: &str) -> Result<&Gpu, Error> {
+        let missing = || Error::unsupported(op, self.kind());
+        self.gpu().ok_or_else(missing)
+    }
+
+    /// The device with another back end that launches kernels; the host as it is.
+    pub(crate) fn map_gpu(
+        &self,
+        f: impl FnOnce(&Gpu) -> Result<Gpu, Error>,
+    ) -> Result<Device, Error> {
+        let back_end = match &self.back_end {
+            BackEnd::Host => BackEnd::Host,
+            BackEnd::Gpu(gpu) => BackEnd::Gpu(f(gpu)?),
+        };
+        Ok(Device { back_end })
     }
 
     /// One line about this device for records: name, size, driver.
     pub fn describe(&self) -> String {
-        match &self.back_end {
-            BackEnd::Host => "host".to_string(),
-            BackEnd::Gpu(gpu) => gpu.describe(),
-        }
+        let driver = self.gpu().map(Gpu::driver);
+        driver.map_or_else(|| "host".to_string(), |driver| driver.describe())
     }
 
     /// The vendor's library that large dense products go through, where it is installed.
     pub fn vendor_products(&self) -> Option<&'static str> {
-        match &self.back_end {
-            BackEnd::Host => None,
-            BackEnd::Gpu(gpu) => gpu.vendor_products(),
-        }
+        self.gpu()?.driver().vendor_products()
     }
 
     /// True for the processor, where operations are loops over slices; elsewhere they are launches of kernels.
@@ -180,9 +198,7 @@ impl Device {
         b: &Buffer,
         out: &mut Buffer,
     ) -> Option<Result<(), Error>> {
-        let BackEnd::Gpu(gpu) = &self.back_end else {
-            return None;
-        };
+        let gpu = self.gpu()?;
         if let Err(error) = shape.check("vendor_matmul", a, b, out) {
             return Some(Err(error));
         }

@@ -55,7 +55,7 @@ pub use error::{Error, ErrorKind};
 pub use gpu::{Arg, Graph, Launch, Traffic, nccl};
 pub use host_memory::free_host_bytes;
 pub use memory::Event;
-pub use pages::{prefetch, prefetch_line, zeros_vec_on_huge_pages};
+pub use pages::{prefetch_line, zeros_vec_on_huge_pages};
 pub use peers::{MAX_PEER_BLOCKS, Published};
 pub use timer::Timer;
 

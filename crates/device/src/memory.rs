@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::buffer::Store;
 use crate::device::BackEnd;
-use crate::gpu::Mark;
+use crate::gpu::{Gpu, Mark};
 use crate::{
     Arg, Buffer, Device, DeviceKind, Error, Graph, Launch, Scalar, Timer, Traffic, checks,
 };
@@ -132,17 +132,15 @@ impl Device {
     /// # Errors
     /// The error of the work; [`ErrorKind::Timeout`] after ten minutes, or what [`Device::set_timeout`] says.
     pub fn synchronize(&self) -> Result<(), Error> {
-        match &self.back_end {
-            BackEnd::Host => Ok(()), // host operations are done when their call returns
-            BackEnd::Gpu(gpu) => gpu.synchronize(),
-        }
+        // Operations of the host are done when their call returns.
+        self.gpu().map_or(Ok(()), Gpu::synchronize)
     }
 
     /// From now on a wait for this device that takes longer is [`ErrorKind::Timeout`], on all of its streams in this
     /// process; it is ten minutes at first. The host has nothing to wait for.
     pub fn set_timeout(&self, timeout: Duration) {
-        if let BackEnd::Gpu(gpu) = &self.back_end {
-            gpu.set_timeout(timeout);
+        if let Some(gpu) = self.gpu() {
+            gpu.driver().set_timeout(timeout);
         }
     }
 
@@ -154,11 +152,7 @@ impl Device {
     /// # Errors
     /// The driver's error.
     pub fn new_stream(&self) -> Result<Device, Error> {
-        let back_end = match &self.back_end {
-            BackEnd::Host => BackEnd::Host,
-            BackEnd::Gpu(gpu) => BackEnd::Gpu(gpu.new_stream()?),
-        };
-        Ok(Device { back_end })
+        self.map_gpu(Gpu::new_stream)
     }
 
     /// Makes a buffer of another stream of this device one of this stream: its work comes behind what the other stream was given so
@@ -176,10 +170,7 @@ impl Device {
 
     /// The driver's handle of this stream (`CUstream`), for libraries that take one; nothing where there is none.
     pub fn stream_handle(&self) -> Option<u64> {
-        match &self.back_end {
-            BackEnd::Host => None,
-            BackEnd::Gpu(gpu) => gpu.stream_handle(),
-        }
+        self.gpu()?.driver().stream_handle()
     }
 
     /// This device, but the `n`-th allocation from now on (counted from 0) fails once with
@@ -203,10 +194,7 @@ impl Device {
 
     /// What copies of this stream have moved between host and device since it was opened; nothing on the host.
     pub fn traffic(&self) -> Traffic {
-        match &self.back_end {
-            BackEnd::Host => Traffic::default(),
-            BackEnd::Gpu(gpu) => gpu.traffic(),
-        }
+        self.gpu().map(Gpu::traffic).unwrap_or_default()
     }
 
     /// Bytes of the buffers of this stream that exist now, arenas and what graphs keep among them; 0 on the host.
@@ -239,9 +227,9 @@ impl Device {
     /// # Errors
     /// The driver's error.
     pub fn record(&self) -> Result<Event, Error> {
-        let point = match &self.back_end {
-            BackEnd::Host => Point::Host(Timer::wall()),
-            BackEnd::Gpu(gpu) => Point::Gpu(gpu.record()?),
+        let point = match self.gpu() {
+            None => Point::Host(Timer::wall()),
+            Some(gpu) => Point::Gpu(gpu.record()?),
         };
         Ok(Event { point })
     }
@@ -273,14 +261,10 @@ impl Device {
         shape: Launch,
         args: &[Arg<'_>],
     ) -> Result<(), Error> {
-        match &self.back_end {
-            // SAFETY: the caller's promise.
-            BackEnd::Gpu(gpu) => unsafe { gpu.launch(kernel, shape, args) },
-            BackEnd::Host => Err(Error::unsupported(
-                &format!("launch of `{kernel}`"),
-                self.kind(),
-            )),
-        }
+        let missing = || Error::unsupported(&format!("launch of `{kernel}`"), self.kind());
+        let gpu = self.gpu().ok_or_else(missing)?;
+        // SAFETY: the caller's promise.
+        unsafe { gpu.launch(kernel, shape, args) }
     }
 
     /// Records the launches that `f` makes on this thread, without running them: of the named kernels, or of any where none is
@@ -297,9 +281,6 @@ impl Device {
         kernels: &[&str],
         f: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Graph, Error> {
-        match &self.back_end {
-            BackEnd::Gpu(gpu) => gpu.capture(kernels, f),
-            BackEnd::Host => Err(Error::unsupported("capture of launches", self.kind())),
-        }
+        self.gpu_for("capture of launches")?.capture(kernels, f)
     }
 }

@@ -138,15 +138,7 @@ fn allocate<T: Scalar>(len: usize) -> Option<(Layout, NonNull<u8>)> {
     start.map(|start| (layout, start))
 }
 
-/// Asks for the cache lines of values that will be wanted soon; a hint, which changes nothing.
-#[inline]
-pub fn prefetch<T: Scalar>(values: &[T]) {
-    for line in values.chunks(LINE / size_of::<T>()) {
-        prefetch_line(line.as_ptr());
-    }
-}
-
-/// Asks for a cache line; does nothing where there is no instruction for it.
+/// Asks for a cache line that will be wanted soon: a hint, which changes nothing.
 #[inline(always)]
 pub fn prefetch_line<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -191,35 +183,15 @@ fn map(layout: Layout) -> Option<NonNull<u8>> {
 fn map_range(len: usize) -> Option<NonNull<u8>> {
     #[cfg(target_os = "linux")]
     {
-        use std::ffi::{c_int, c_void};
-        unsafe extern "C" {
-            fn mmap(
-                address: *mut c_void,
-                length: usize,
-                protection: c_int,
-                flags: c_int,
-                file: c_int,
-                offset: isize, // off_t, on the systems of `MAPPED`
-            ) -> *mut c_void;
-        }
-        const PROT_READ_WRITE: c_int = 3;
-        const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
-        const MAP_FAILED: usize = usize::MAX;
-        let (here, no_file) = (std::ptr::null_mut(), -1);
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
         // SAFETY: a new range wherever the system likes; it changes no other.
-        let start = unsafe {
-            mmap(
-                here,
-                len,
-                PROT_READ_WRITE,
-                MAP_PRIVATE_ANONYMOUS,
-                no_file,
-                0,
-            )
-        };
-        match start.addr() {
-            MAP_FAILED => None,
-            _ => NonNull::new(start.cast()),
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        match start == libc::MAP_FAILED {
+            true => None,
+            false => NonNull::new(start.cast()),
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -233,12 +205,8 @@ fn map_range(len: usize) -> Option<NonNull<u8>> {
 unsafe fn unmap(start: *mut u8, len: usize) {
     #[cfg(target_os = "linux")]
     {
-        use std::ffi::{c_int, c_void};
-        unsafe extern "C" {
-            fn munmap(address: *mut c_void, length: usize) -> c_int;
-        }
         // SAFETY: the caller's.
-        let status = unsafe { munmap(start.cast(), len) };
+        let status = unsafe { libc::munmap(start.cast(), len) };
         // It fails for ranges that are none, and where a process has too many; the pages stay then.
         debug_assert_eq!(status, 0, "munmap");
     }
@@ -250,13 +218,8 @@ unsafe fn unmap(start: *mut u8, len: usize) {
 fn ask_for_huge_pages(start: NonNull<u8>, size: usize) {
     #[cfg(target_os = "linux")]
     {
-        use std::ffi::{c_int, c_void};
-        unsafe extern "C" {
-            fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
-        }
-        const MADV_HUGEPAGE: c_int = 14;
         // SAFETY: advice about whole pages of an allocation of ours; it changes no contents.
-        let status = unsafe { madvise(start.as_ptr().cast(), size, MADV_HUGEPAGE) };
+        let status = unsafe { libc::madvise(start.as_ptr().cast(), size, libc::MADV_HUGEPAGE) };
         // A kernel without huge pages answers EINVAL.
         debug_assert!(status == 0 || status == -1);
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::buffer::Store;
-use crate::device::BackEnd;
 use crate::gpu::{Gpu, Memory};
 use crate::{Arg, Buffer, Device, Error, Event, Launch, checks};
 
@@ -57,34 +56,23 @@ impl Device {
     /// # Shapes
     /// `out` is as long as all parts together.
     /// # Errors
-    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`] for a peer of another device.
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`] for a peer of another device; [`ErrorKind::Unsupported`] on the
+    /// host, where the communicator does it (so below).
     pub fn peer_gather(&self, parts: &[Published], out: &mut Buffer) -> Result<(), Error> {
         const OP: &str = "peer_gather";
         let total = parts.iter().map(Published::len).sum();
         checks::len(OP, "out", total, out)?;
-        match &self.back_end {
-            BackEnd::Host => {
-                let mut rest = out.on_host_mut(OP)?;
-                for part in parts {
-                    let target;
-                    (target, rest) = rest.split_at_mut(part.len());
-                    target.copy_from_slice(part.buffer.on_host(OP)?);
-                }
-                Ok(())
+        let gpu = self.gpu_for(OP)?;
+        let memories = memories(gpu, OP, parts)?;
+        self.wait_for(parts)?;
+        read(gpu, &memories, || {
+            let mut first = 0;
+            for memory in &memories {
+                gpu.copy_from_peer(memory, out, first)?;
+                first += memory.bytes();
             }
-            BackEnd::Gpu(gpu) => {
-                let memories = memories(gpu, OP, parts)?;
-                self.wait_for(parts)?;
-                read(gpu, &memories, || {
-                    let mut first = 0;
-                    for memory in &memories {
-                        gpu.copy_from_peer(memory, out, first)?;
-                        first += memory.bytes();
-                    }
-                    Ok(())
-                })
-            }
-        }
+            Ok(())
+        })
     }
 
     /// Adds the peers' elements `first..first + out.len()`, in rank order.
@@ -104,39 +92,26 @@ impl Device {
         if let Some(short) = parts.iter().find(|part| part.len() < wanted) {
             return Err(Error::length(OP, "part", wanted, short.len()));
         }
-        match &self.back_end {
-            BackEnd::Host => {
-                let out = out.on_host_mut(OP)?;
-                out.fill(0.0);
-                for (rank, part) in parts.iter().enumerate() {
-                    let part = &part.buffer.on_host(OP)?[first..wanted];
-                    match rank {
-                        0 => out.copy_from_slice(part),
-                        _ => out.iter_mut().zip(part).for_each(|(sum, x)| *sum += x),
-                    }
-                }
-                Ok(())
-            }
-            BackEnd::Gpu(gpu) if parts.is_empty() => gpu.clear(out),
-            BackEnd::Gpu(gpu) => {
-                let memories = memories(gpu, OP, parts)?;
-                self.wait_for(parts)?;
-                let addresses = gpu.upload(&addresses(&memories))?;
-                let (n, shape) = (out.len() as u64, Launch::threads(out.len(), BLOCK));
-                let args = [
-                    Arg::read(&addresses),
-                    Arg::u32(parts.len() as u32),
-                    Arg::u64(first as u64),
-                    Arg::u64(n),
-                    Arg::write(out),
-                ];
-                // SAFETY: every part has at least first + n elements (checked above), stays as it is until this stream is
-                // done with it (`read` sees to that), and is complete (waited for above).
-                read(gpu, &memories, || unsafe {
-                    gpu.launch("peer_sum", shape, &args)
-                })
-            }
+        let gpu = self.gpu_for(OP)?;
+        if parts.is_empty() {
+            return gpu.clear(out);
         }
+        let memories = memories(gpu, OP, parts)?;
+        self.wait_for(parts)?;
+        let addresses = gpu.upload(&addresses(&memories))?;
+        let (n, shape) = (out.len() as u64, Launch::threads(out.len(), BLOCK));
+        let args = [
+            Arg::read(&addresses),
+            Arg::u32(parts.len() as u32),
+            Arg::u64(first as u64),
+            Arg::u64(n),
+            Arg::write(out),
+        ];
+        // SAFETY: every part has at least first + n elements (checked above), stays as it is until this stream is
+        // done with it (`read` sees to that), and is complete (waited for above).
+        read(gpu, &memories, || unsafe {
+            gpu.launch("peer_sum", shape, &args)
+        })
     }
 
     /// Adds all blocks of all peers element by element, so that the result has the same bits for every number of peers
@@ -145,7 +120,7 @@ impl Device {
     /// # Shapes
     /// A part holds whole blocks of `out.len()` elements; all of them together at most [`MAX_PEER_BLOCKS`].
     /// # Errors
-    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`]; [`ErrorKind::Unsupported`] on the host, where the communicator does it.
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`].
     /// # Source
     /// Fixed point with one shared exponent an element, as described at `Comm::exact_sum`.
     pub fn peer_exact_sum(&self, parts: &[Published], out: &mut Buffer) -> Result<(), Error> {
@@ -160,7 +135,7 @@ impl Device {
         if total > MAX_PEER_BLOCKS {
             return Err(Error::length(OP, "blocks", MAX_PEER_BLOCKS, total));
         }
-        let gpu = self.gpu(OP)?;
+        let gpu = self.gpu_for(OP)?;
         let memories = memories(gpu, OP, parts)?;
         self.wait_for(parts)?;
         let addresses = gpu.upload(&addresses(&memories))?;
@@ -178,13 +153,6 @@ impl Device {
         read(gpu, &memories, || unsafe {
             gpu.launch("peer_exact_sum", shape, &args)
         })
-    }
-
-    fn gpu(&self, op: &str) -> Result<&Gpu, Error> {
-        match &self.back_end {
-            BackEnd::Gpu(gpu) => Ok(gpu),
-            BackEnd::Host => Err(Error::unsupported(op, self.kind())),
-        }
     }
 
     fn wait_for(&self, parts: &[Published]) -> Result<(), Error> {

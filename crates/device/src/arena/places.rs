@@ -9,8 +9,6 @@ use crate::{Buffer, Error};
 
 /// Parts of an arena at fixed places, which may overlap; those that do are never lent out at the same time.
 ///
-/// What [`Arena::take`] looks up and allocates for each part is done once here, for a program that runs many times.
-///
 /// ```
 /// use shardgraph_device::Device;
 /// let arena = Device::host().arena(8)?;
@@ -48,7 +46,7 @@ impl Arena {
     /// # Complexity
     /// `O(n log n + k)` for `n` places of which `k` pairs overlap; memory for the pairs.
     pub fn places(&self, ranges: &[Range<usize>]) -> Result<Places, Error> {
-        let lease = Arc::new(self.space.lend(0, self.len())?);
+        let lease = Arc::new(Lease::of(&self.space)?);
         let place = |(range, overlaps): (&Range<usize>, Vec<u32>)| {
             if range.start > range.end || range.end > self.len() {
                 let (n, Range { start, end }) = (self.len(), range);
@@ -237,7 +235,7 @@ mod tests {
             let arena = device.arena(4 * block).unwrap();
             let ranges = [0..block, block..2 * block, 0..block];
             let mut places = arena.places(&ranges).unwrap();
-            assert!(arena.take(3 * block, 1).is_err(), "the whole arena is lent");
+            assert!(arena.places(&ranges).is_err(), "the whole arena is lent");
             let first = places.take(0).unwrap();
             let other = Arc::new(device.zeros(block).unwrap());
             assert!(places.give_back(0, other).is_err(), "another buffer");
@@ -251,7 +249,26 @@ mod tests {
             assert!(places.take(2).is_ok() && places.take(9).is_err());
             assert!(places.take(1).is_err(), "it was dropped");
             drop(places);
-            assert!(arena.take(0, block).is_ok());
+            assert!(arena.places(&ranges).is_ok());
+        }
+    }
+
+    #[test]
+    fn parts_keep_the_memory_and_may_change_threads() {
+        for device in devices() {
+            let arena = device.arena(128).unwrap();
+            let mut places = arena.places(std::slice::from_ref(&(64..67))).unwrap();
+            let mut part = places.take(0).unwrap();
+            drop(places);
+            assert!(arena.places(&[]).is_err(), "a part of it is there");
+            drop(arena);
+            let values = Arc::get_mut(&mut part).unwrap();
+            device.write(&[1.0, 2.0, 3.0], values).unwrap();
+            let values = std::thread::scope(|scope| {
+                let read = scope.spawn(|| device.download(&part).unwrap());
+                read.join().unwrap()
+            });
+            assert_eq!(values, [1.0, 2.0, 3.0]);
         }
     }
 
@@ -266,9 +283,5 @@ mod tests {
             );
             assert!(error.to_string().contains(&text), "{error}");
         }
-        let part = arena.take(2, 1).unwrap();
-        assert!(arena.places(&[]).is_err(), "some of it is lent out");
-        drop(part);
-        assert!(arena.places(&[]).is_ok());
     }
 }

@@ -91,18 +91,14 @@ impl Gpu {
         self.driver.kind()
     }
 
-    pub(crate) fn describe(&self) -> String {
-        self.driver.describe()
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.driver
     }
 
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.capture.refuse("synchronize")?;
         self.finish_group()?;
         self.driver.synchronize()
-    }
-
-    pub(crate) fn set_timeout(&self, timeout: Duration) {
-        self.driver.set_timeout(timeout);
     }
 
     /// The same stream as a rank of a group.
@@ -147,14 +143,6 @@ impl Gpu {
     /// Waits for the group's operations on this stream: they have deadlines and errors of their own.
     fn finish_group(&self) -> Result<(), Error> {
         self.group().map_or(Ok(()), nccl::Group::finish)
-    }
-
-    pub(crate) fn vendor_products(&self) -> Option<&'static str> {
-        self.driver.vendor_products()
-    }
-
-    pub(crate) fn stream_handle(&self) -> Option<u64> {
-        self.driver.stream_handle()
     }
 
     pub(crate) fn new_stream(&self) -> Result<Self, Error> {

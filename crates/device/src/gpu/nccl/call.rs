@@ -9,21 +9,17 @@ pub(super) enum Op {
     Close,
     AllGather,
     AllReduce,
-    AllReduceMax,
     ReduceScatter,
-    Broadcast,
     ExactSum,
 }
 
 impl Op {
-    const ALL: [Op; 8] = [
+    const ALL: [Op; 6] = [
         Op::Join,
         Op::Close,
         Op::AllGather,
         Op::AllReduce,
-        Op::AllReduceMax,
         Op::ReduceScatter,
-        Op::Broadcast,
         Op::ExactSum,
     ];
 
@@ -33,9 +29,7 @@ impl Op {
             Op::Close => "close",
             Op::AllGather => "all_gather",
             Op::AllReduce => "all_reduce",
-            Op::AllReduceMax => "all_reduce_max",
             Op::ReduceScatter => "reduce_scatter",
-            Op::Broadcast => "broadcast",
             Op::ExactSum => "exact_sum",
         }
     }
@@ -47,44 +41,34 @@ pub(super) struct Call {
     /// Its place in this rank's order, from 0.
     pub(super) seq: u64,
     pub(super) op: Op,
-    /// The letter of the element type in a kernel's signature.
-    pub(super) letter: char,
     /// Elements of the operand that all ranks have as many of, or of all ranks' operands together.
     pub(super) len: usize,
-    pub(super) root: Option<u32>,
     /// A digest of the ranks' counts; 0 without any.
     pub(super) counts_digest: u64,
 }
 
 impl Call {
     /// How many words ranks compare.
-    pub(super) const WORDS: usize = 6;
+    pub(super) const WORDS: usize = 4;
 
-    pub(super) fn new(op: Op, letter: char, len: usize) -> Self {
+    pub(super) fn new(op: Op, len: usize) -> Self {
         Self {
             seq: 0,
             op,
-            letter,
             len,
-            root: None,
             counts_digest: 0,
         }
     }
 
     pub(super) fn join(size: u32) -> Self {
-        Self::new(Op::Join, ' ', size as usize)
+        Self::new(Op::Join, size as usize)
     }
 
     pub(super) fn close(seq: u64) -> Self {
         Self {
             seq,
-            ..Self::new(Op::Close, ' ', 0)
+            ..Self::new(Op::Close, 0)
         }
-    }
-
-    pub(super) fn with_root(self, root: u32) -> Self {
-        let root = Some(root);
-        Self { root, ..self }
     }
 
     pub(super) fn with_counts(self, counts: &[usize]) -> Self {
@@ -102,27 +86,20 @@ impl Call {
         [
             self.seq,
             self.op as u64,
-            u64::from(u32::from(self.letter)),
             self.len as u64,
-            self.root.map_or(0, |root| u64::from(root) + 1),
             self.counts_digest,
         ]
     }
 
     /// What another rank's words say; nothing for words that no rank makes.
     pub(super) fn from_words(words: &[u64]) -> Option<Self> {
-        let &[seq, op, letter, len, root, counts_digest] = words else {
+        let &[seq, op, len, counts_digest] = words else {
             return None;
         };
         Some(Self {
             seq,
             op: *Op::ALL.get(usize::try_from(op).ok()?)?,
-            letter: char::from_u32(u32::try_from(letter).ok()?)?,
             len: usize::try_from(len).ok()?,
-            root: match root {
-                0 => None,
-                root => Some(u32::try_from(root - 1).ok()?),
-            },
             counts_digest,
         })
     }
@@ -133,18 +110,7 @@ impl fmt::Display for Call {
         match self.op {
             Op::Join => return write!(f, "joining a group of {} ranks", self.len),
             Op::Close => return write!(f, "#{} closing the group", self.seq),
-            _ => write!(f, "#{} {} of {}", self.seq, self.op.name(), self.len)?,
-        }
-        let element = match self.letter {
-            'b' => "u8",
-            'U' => "u64",
-            'u' => "u32",
-            'f' => "f32",
-            _ => "elements",
-        };
-        write!(f, " {element}")?;
-        if let Some(root) = self.root {
-            write!(f, ", root {root}")?;
+            _ => write!(f, "#{} {} of {} f32", self.seq, self.op.name(), self.len)?,
         }
         if self.counts_digest != 0 {
             write!(f, ", counts digest {:08x}", self.counts_digest as u32)?;

@@ -92,7 +92,6 @@ impl Group {
         probe: Probe,
     ) -> Result<Self, Error> {
         let Member { rank, size } = member;
-        library.check_device(gpu.kind())?;
         let [rank_int, size_int] = [rank, size].map(|n| c_int::try_from(n).unwrap_or(-1));
         if rank >= size || size_int < 0 {
             let why = format!("rank {rank} of {size}: ranks count from 0");

@@ -82,74 +82,61 @@ impl Config {
     }
 }
 
-type CommFn = unsafe extern "C" fn(RawComm) -> c_int;
-type AllReduceFn = unsafe extern "C" fn(
-    *const c_void,
-    *mut c_void,
-    usize,
-    c_int,
-    c_int,
-    RawComm,
-    *mut c_void,
-) -> c_int;
-type AllGatherFn =
-    unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, RawComm, *mut c_void) -> c_int;
+macro_rules! functions {
+    ($($field:ident = $name:literal ($($argument:ty),*) -> $result:ty;)*) => {
+        /// The functions of one opened library.
+        pub(super) struct Functions {
+            $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> $result,)*
+            is_emulated: bool,
+            /// Never unloaded: it has threads of its own.
+            _library: ManuallyDrop<libloading::Library>,
+        }
 
-/// The functions of one opened library.
-pub(super) struct Functions {
-    get_version: unsafe extern "C" fn(*mut c_int) -> c_int,
-    get_unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
-    error_string: unsafe extern "C" fn(c_int) -> *const c_char,
-    last_error: unsafe extern "C" fn(RawComm) -> *const c_char,
-    pub(super) init_rank_config:
-        unsafe extern "C" fn(*mut RawComm, c_int, UniqueId, c_int, *mut Config) -> c_int,
-    pub(super) get_async_error: unsafe extern "C" fn(RawComm, *mut c_int) -> c_int,
-    pub(super) finalize: CommFn,
-    pub(super) destroy: CommFn,
-    pub(super) abort: CommFn,
-    pub(super) group_start: unsafe extern "C" fn() -> c_int,
-    pub(super) group_end: unsafe extern "C" fn() -> c_int,
-    pub(super) all_reduce: AllReduceFn,
-    pub(super) all_gather: AllGatherFn,
-    pub(super) broadcast: AllReduceFn,
-    pub(super) send:
-        unsafe extern "C" fn(*const c_void, usize, c_int, c_int, RawComm, *mut c_void) -> c_int,
-    pub(super) recv:
-        unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, RawComm, *mut c_void) -> c_int,
-    is_emulated: bool,
-    /// Never unloaded: it has threads of its own.
-    _library: ManuallyDrop<libloading::Library>,
+        impl Functions {
+            fn of(library: libloading::Library) -> Result<Self, String> {
+                // SAFETY: names and types are those of nccl.h, the same in all versions of NCCL 2 that have them;
+                // enumerations are C integers there. What only the emulated library has is of this type in nccl.cpp, and can
+                // be called at any time.
+                unsafe {
+                    Ok(Self {
+                        $($field: symbol(&library, $name)?,)*
+                        is_emulated: symbol::<unsafe extern "C" fn() -> c_int>(&library, EMULATED)
+                            .is_ok_and(|answer| answer() != 0),
+                        _library: ManuallyDrop::new(library),
+                    })
+                }
+            }
+        }
+    };
+}
+functions! {
+    get_version = "ncclGetVersion"(*mut c_int) -> c_int;
+    get_unique_id = "ncclGetUniqueId"(*mut UniqueId) -> c_int;
+    error_string = "ncclGetErrorString"(c_int) -> *const c_char;
+    last_error = "ncclGetLastError"(RawComm) -> *const c_char;
+    init_rank_config = "ncclCommInitRankConfig"(
+        *mut RawComm, c_int, UniqueId, c_int, *mut Config
+    ) -> c_int;
+    get_async_error = "ncclCommGetAsyncError"(RawComm, *mut c_int) -> c_int;
+    finalize = "ncclCommFinalize"(RawComm) -> c_int;
+    destroy = "ncclCommDestroy"(RawComm) -> c_int;
+    abort = "ncclCommAbort"(RawComm) -> c_int;
+    group_start = "ncclGroupStart"() -> c_int;
+    group_end = "ncclGroupEnd"() -> c_int;
+    all_reduce = "ncclAllReduce"(
+        *const c_void, *mut c_void, usize, c_int, c_int, RawComm, *mut c_void
+    ) -> c_int;
+    all_gather = "ncclAllGather"(
+        *const c_void, *mut c_void, usize, c_int, RawComm, *mut c_void
+    ) -> c_int;
+    broadcast = "ncclBroadcast"(
+        *const c_void, *mut c_void, usize, c_int, c_int, RawComm, *mut c_void
+    ) -> c_int;
+    send = "ncclSend"(*const c_void, usize, c_int, c_int, RawComm, *mut c_void) -> c_int;
+    recv = "ncclRecv"(*mut c_void, usize, c_int, c_int, RawComm, *mut c_void) -> c_int;
 }
 
 impl Functions {
-    fn of(library: libloading::Library) -> Result<Self, String> {
-        // SAFETY: names and types are those of nccl.h, the same in all versions of NCCL 2 that have them; enumerations are C
-        // integers there. What only the emulated library has is of this type in nccl.cpp, and can be called at any time.
-        unsafe {
-            Ok(Self {
-                get_version: symbol(&library, "ncclGetVersion")?,
-                get_unique_id: symbol(&library, "ncclGetUniqueId")?,
-                error_string: symbol(&library, "ncclGetErrorString")?,
-                last_error: symbol(&library, "ncclGetLastError")?,
-                init_rank_config: symbol(&library, "ncclCommInitRankConfig")?,
-                get_async_error: symbol(&library, "ncclCommGetAsyncError")?,
-                finalize: symbol(&library, "ncclCommFinalize")?,
-                destroy: symbol(&library, "ncclCommDestroy")?,
-                abort: symbol(&library, "ncclCommAbort")?,
-                group_start: symbol(&library, "ncclGroupStart")?,
-                group_end: symbol(&library, "ncclGroupEnd")?,
-                all_reduce: symbol(&library, "ncclAllReduce")?,
-                all_gather: symbol(&library, "ncclAllGather")?,
-                broadcast: symbol(&library, "ncclBroadcast")?,
-                send: symbol(&library, "ncclSend")?,
-                recv: symbol(&library, "ncclRecv")?,
-                is_emulated: symbol::<unsafe extern "C" fn() -> c_int>(&library, EMULATED)
-                    .is_ok_and(|answer| answer() != 0),
-                _library: ManuallyDrop::new(library),
-            })
-        }
-    }
-
     fn version(&self) -> Result<c_int, String> {
         let mut version = 0;
         // SAFETY: the pointer is that of a live integer.
@@ -260,7 +247,7 @@ impl Library {
 
     /// The same library, whose groups compare what their ranks ask for before each operation, or do not; in debug builds they
     /// do. Ranks that differ are told at once what the others want; without it they wait for the deadline, or get each
-    /// other's data. A check is one more exchange of 48 bytes, and a wait for it. All ranks have to choose the same.
+    /// other's data. A check is one more exchange of 32 bytes, and a wait for it. All ranks have to choose the same.
     #[must_use]
     pub fn with_checks(self, is_checked: bool) -> Self {
         Self { is_checked, ..self }

@@ -67,17 +67,8 @@ impl Device {
         deadline: Duration,
         probe: Probe,
     ) -> Result<Device, Error> {
-        match &self.back_end {
-            BackEnd::Gpu(gpu) => {
-                let gpu = gpu.join(library, id, member, deadline, probe)?;
-                let back_end = BackEnd::Gpu(gpu);
-                Ok(Device { back_end })
-            }
-            BackEnd::Host => {
-                library.check_device(self.kind())?;
-                Ok(self.clone())
-            }
-        }
+        library.check_device(self.kind())?;
+        self.map_gpu(|gpu| gpu.join(library, id, member, deadline, probe))
     }
 
     /// The same device for a job whose ranks are to exchange through NCCL: their devices [join](Device::join) a group over it.
@@ -94,10 +85,7 @@ impl Device {
 
     /// The NCCL that ranks of this device's job exchange through; nothing for a job without.
     pub fn nccl(&self) -> Option<&Library> {
-        match &self.back_end {
-            BackEnd::Gpu(gpu) => gpu.nccl(),
-            BackEnd::Host => None,
-        }
+        self.gpu()?.nccl()
     }
 
     /// A device of its own for each rank of a job whose ranks are threads of this process: the GPU whose ordinal is this
@@ -106,19 +94,11 @@ impl Device {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`] where there are not so many GPUs.
     pub fn of_rank(&self, rank: u32) -> Result<Device, Error> {
-        match &self.back_end {
-            BackEnd::Gpu(gpu) => Ok(Device {
-                back_end: BackEnd::Gpu(gpu.of_rank(rank)?),
-            }),
-            BackEnd::Host => Ok(self.clone()),
-        }
+        self.map_gpu(|gpu| gpu.of_rank(rank))
     }
 
     /// The group that this device has joined.
     pub fn group(&self) -> Option<&Group> {
-        match &self.back_end {
-            BackEnd::Host => None,
-            BackEnd::Gpu(gpu) => gpu.group(),
-        }
+        self.gpu()?.group()
     }
 }

@@ -141,7 +141,7 @@ impl Group {
         counts: &[usize],
         deadline: Duration,
     ) -> Result<Buffer, Error> {
-        let call = Call::new(Op::AllGather, 'f', counts.iter().sum()).with_counts(counts);
+        let call = Call::new(Op::AllGather, counts.iter().sum()).with_counts(counts);
         self.run(call, deadline, |call| {
             let wanted = self.own_count(counts)?;
             self.check_len("all_gather", "own", wanted, own.len())?;
@@ -160,7 +160,7 @@ impl Group {
     /// # Determinism
     /// `((x0 + x1) + x2) + ...` in rank order, as the host's all-reduce: the same bits for the same parts.
     pub fn all_reduce(&self, own: &Buffer, deadline: Duration) -> Result<Buffer, Error> {
-        let call = Call::new(Op::AllReduce, 'f', own.len());
+        let call = Call::new(Op::AllReduce, own.len());
         self.run(call, deadline, |call| {
             let counts = even(own.len(), self.n_ranks());
             let part = self.sum_part(call, own, &counts, deadline)?;
@@ -182,65 +182,11 @@ impl Group {
         counts: &[usize],
         deadline: Duration,
     ) -> Result<Buffer, Error> {
-        let call = Call::new(Op::ReduceScatter, 'f', own.len()).with_counts(counts);
+        let call = Call::new(Op::ReduceScatter, own.len()).with_counts(counts);
         self.run(call, deadline, |call| {
             self.own_count(counts)?;
             self.check_len("reduce_scatter", "own", counts.iter().sum(), own.len())?;
             self.sum_part(call, own, counts, deadline)
-        })
-    }
-
-    /// Every rank gets the buffer of rank `root`.
-    ///
-    /// # Errors
-    /// As [`Group::all_gather`]; [`crate::ErrorKind::Invalid`] for a root that is no rank.
-    pub fn broadcast(
-        &self,
-        buffer: &mut Buffer,
-        root: u32,
-        deadline: Duration,
-    ) -> Result<(), Error> {
-        let call = Call::new(Op::Broadcast, 'f', buffer.len()).with_root(root);
-        self.run(call, deadline, |call| {
-            if root >= self.member.size {
-                let why = format!("root {root} is none of {} ranks", self.member.size);
-                return Err(Error::invalid("broadcast", why));
-            }
-            let run = self.run_of_mut("broadcast", buffer)?;
-            if run.len == 0 {
-                return Ok(());
-            }
-            self.give(call, deadline, |functions, comm, stream| {
-                let lane = Lane::new(functions, comm, stream);
-                // SAFETY: the run is the whole buffer; in place, as NCCL allows.
-                unsafe { lane.broadcast(run.address, run, root as usize) }
-            })
-        })
-    }
-
-    /// The element-wise maximum over the ranks, in place.
-    ///
-    /// # Errors
-    /// As [`Group::all_gather`].
-    pub fn all_reduce_max(&self, buffer: &mut Buffer<u8>, deadline: Duration) -> Result<(), Error> {
-        let call = Call::new(Op::AllReduceMax, 'b', buffer.len());
-        self.run(call, deadline, |call| {
-            self.reduce_integers(call, buffer, deadline)
-        })
-    }
-
-    /// The element-wise sum of integers over the ranks, in place, modulo 2^64: of `i64` as well, by their bits.
-    ///
-    /// # Errors
-    /// As [`Group::all_gather`].
-    pub fn all_reduce_sum(
-        &self,
-        buffer: &mut Buffer<u64>,
-        deadline: Duration,
-    ) -> Result<(), Error> {
-        let call = Call::new(Op::AllReduce, 'U', buffer.len());
-        self.run(call, deadline, |call| {
-            self.reduce_integers(call, buffer, deadline)
         })
     }
 
@@ -262,7 +208,7 @@ impl Group {
         deadline: Duration,
     ) -> Result<Buffer, Error> {
         const OP: &str = "exact_sum";
-        self.run(Call::new(Op::ExactSum, 'f', len), deadline, |call| {
+        self.run(Call::new(Op::ExactSum, len), deadline, |call| {
             let n_blocks = blocks.len().checked_div(len).unwrap_or(0);
             self.check_len(OP, "blocks", n_blocks * len, blocks.len())?;
             let most = MAX_PEER_BLOCKS / self.n_ranks();

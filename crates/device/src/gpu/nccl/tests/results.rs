@@ -99,33 +99,6 @@ proptest! {
         }
         prop_assert_eq!(planted.map_or(0, |planted| planted.n_live()), 0);
     }
-
-    #[test]
-    fn integers_and_broadcasts(bytes in prop::collection::vec(any::<[u8; 6]>(), 0..200), size in 1u32..=6, root in 0u32..6) {
-        let planted = Planted::new("none");
-        let root = root % size;
-        let column = |rank: u32| bytes.iter().map(|row| row[rank as usize]).collect::<Vec<u8>>();
-        let word = |x: u8| (u64::from(x) << 56) | 0x1234_5678_9abc; // sums wrap around
-        let most: Vec<u8> = bytes.iter().map(|row| row[..size as usize].iter().copied().max().unwrap()).collect();
-        let sum = |row: &[u8; 6]| row[..size as usize].iter().fold(0u64, |sum, &x| sum.wrapping_add(word(x)));
-        let sums: Vec<u64> = bytes.iter().map(sum).collect();
-        let sent: Vec<f32> = column(root).into_iter().map(f32::from).collect();
-        for world in World::all(planted.as_ref()) {
-            let got = world.run_and_close(size, |device, group| {
-                let own = column(group.rank());
-                let mut largest = device.upload(&own)?;
-                group.all_reduce_max(&mut largest, PATIENT)?;
-                let mut total = device.upload(&own.iter().map(|&x| word(x)).collect::<Vec<u64>>())?;
-                group.all_reduce_sum(&mut total, PATIENT)?;
-                let mut from_root = device.upload(&own.iter().map(|&x| f32::from(x)).collect::<Vec<f32>>())?;
-                group.broadcast(&mut from_root, root, PATIENT)?;
-                Ok((device.download(&largest)?, device.download(&total)?, device.download(&from_root)?))
-            });
-            for rank in got {
-                prop_assert_eq!(rank.unwrap(), (most.clone(), sums.clone(), sent.clone()));
-            }
-        }
-    }
 }
 
 /// Work that is given before and behind an operation happens in that order, without a wait in between.
