@@ -8,7 +8,7 @@ use std::time::Duration;
 use criterion::{
     BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
-use shardgraph_device::{Buffer, Device, prefetch};
+use shardgraph_device::{Buffer, Device, prefetch_line};
 use shardgraph_random::KeyedRng;
 
 /// Numbers of a row.
@@ -17,6 +17,8 @@ const DIM: usize = 128;
 const ROWS: u64 = 7;
 /// Samples of a run.
 const SAMPLES: u64 = 1 << 17;
+/// Numbers of a line of the cache.
+const LINE: usize = 16;
 /// Rows that are on their way to the cache.
 const AHEAD: usize = 16;
 /// Rows of both tables of 1138499 nodes.
@@ -46,7 +48,9 @@ fn update(share: &mut Share) {
     let cells = share.rows.as_host_mut().expect("host memory");
     for (at, &place) in share.places.iter().enumerate() {
         if let Some(&later) = share.places.get(at + AHEAD) {
-            prefetch(&cells[later as usize * DIM..][..DIM]);
+            let row = &cells[later as usize * DIM..][..DIM];
+            row.chunks(LINE)
+                .for_each(|line| prefetch_line(line.as_ptr()));
         }
         for cell in &mut cells[place as usize * DIM..][..DIM] {
             *cell += 1.0;
