@@ -261,9 +261,10 @@ fn bytes_that_are_held_are_counted() {
         assert_eq!((device.held_bytes(), device.take_peak_bytes()), (40, 40));
         let y = device.upload(&[1u64, 2]).unwrap();
         let arena = device.arena(64).unwrap();
-        let part = arena.take(0, 32).unwrap();
+        let mut places = arena.places(std::slice::from_ref(&(0..32))).unwrap();
+        let part = places.take(0).unwrap();
         assert_eq!(device.held_bytes(), 56 + 256);
-        drop((arena, y));
+        drop((arena, places, y));
         assert_eq!(device.held_bytes(), 40 + 256, "a part keeps its arena");
         drop((part, x));
         assert_eq!((device.held_bytes(), device.take_peak_bytes()), (0, 312));
