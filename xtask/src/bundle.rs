@@ -38,9 +38,6 @@ const MAX_BYTES: u64 = 40 << 20;
 /// What a fat binary begins with.
 const FAT_BINARY: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 
-/// What in a test's source opens a GPU.
-const OPENS_A_GPU: &str = "DeviceKind::Cuda";
-
 /// A program of the bundle and its name there.
 struct Program {
     built: PathBuf,
@@ -94,7 +91,7 @@ fn programs() -> Result<Vec<Program>> {
         name: "shardgraph".to_owned(),
     }];
     // As CI runs them: with the checks of a debug build, and nothing is compiled twice.
-    for (target, built) in package::unit_tests_containing(OPENS_A_GPU)? {
+    for (target, built) in package::unit_tests_on_devices()? {
         programs.push(Program {
             built,
             name: format!("tests/{target}"),

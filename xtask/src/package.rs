@@ -97,12 +97,15 @@ fn built_of(messages: &str) -> Result<Vec<Built>> {
     Ok(all)
 }
 
-/// Builds the unit tests of the packages that have `text` in one; gives target name and path of each.
+/// What the source of a unit test names that opens a device which launches kernels.
+const OPENS_A_DEVICE: &str = "shardgraph_cuemu::";
+
+/// Builds the unit tests of the packages whose unit tests open a device; gives target name and path of each.
 ///
 /// The whole workspace is built: for a part of it cargo would choose other features of the dependencies, and compile them and
 /// everything above them once more.
-pub(crate) fn unit_tests_containing(text: &str) -> Result<Vec<(String, PathBuf)>> {
-    let packages = with_test_containing(text, &Project::load()?);
+pub(crate) fn unit_tests_on_devices() -> Result<Vec<(String, PathBuf)>> {
+    let packages = with_tests_on_devices(&Project::load()?);
     let targets: Vec<String> = packages.iter().map(|name| name.replace('-', "_")).collect();
     let mut tests = cargo("test --workspace --no-run --locked --lib");
     let mut built = executables(&mut tests)?;
@@ -114,8 +117,8 @@ pub(crate) fn unit_tests_containing(text: &str) -> Result<Vec<(String, PathBuf)>
     Ok(built)
 }
 
-/// The packages with `text` in a unit test.
-fn with_test_containing(text: &str, project: &Project) -> Vec<String> {
+/// The packages whose unit tests open a device.
+fn with_tests_on_devices(project: &Project) -> Vec<String> {
     let mut packages: Vec<String> = Vec::new();
     for (path, source) in project.with_extension("rs") {
         let Some((noun, file)) = path
@@ -125,7 +128,8 @@ fn with_test_containing(text: &str, project: &Project) -> Vec<String> {
             continue;
         };
         let package = format!("shardgraph-{noun}");
-        if file.contains("tests") && source.contains(text) && !packages.contains(&package) {
+        if file.contains("tests") && source.contains(OPENS_A_DEVICE) && !packages.contains(&package)
+        {
             packages.push(package);
         }
     }
@@ -359,17 +363,39 @@ mod tests {
     fn packages_are_found_by_their_tests() {
         let owned = |(path, text): (&str, &str)| (path.to_owned(), text.to_owned());
         let files = [
-            ("crates/a/src/tests/mod.rs", "Device::Cuda(0)"),
-            ("crates/a/src/tests/ops.rs", "Device::Cuda(1)"),
-            ("crates/b/src/lib.rs", "Device::Cuda(0)"),
+            (
+                "crates/a/src/tests/mod.rs",
+                "shardgraph_cuemu::devices(\"a\")",
+            ),
+            ("crates/a/src/tests/ops.rs", "shardgraph_cuemu::library()"),
+            ("crates/b/src/lib.rs", "shardgraph_cuemu::devices(\"b\")"),
             ("crates/c/src/tests.rs", "Device::host()"),
-            ("crates/d/src/x/tests.rs", "Device::Cuda(0)"),
+            ("crates/d/src/x/tests.rs", "use shardgraph_cuemu::driver;"),
         ];
         let project = Project {
             files: files.map(owned).into(),
         };
-        let found = with_test_containing("Device::Cuda", &project);
+        let found = with_tests_on_devices(&project);
         assert_eq!(found, ["shardgraph-a", "shardgraph-d"]);
+    }
+
+    #[test]
+    fn every_crate_with_tests_on_devices_is_found() {
+        let project = Project::load().unwrap();
+        let found = with_tests_on_devices(&project);
+        // The command line opens devices in its end-to-end tests alone.
+        let expected: Vec<String> = project
+            .with_extension("toml")
+            .filter(|(path, _)| {
+                !["crates/cli/", "crates/cuemu/"]
+                    .iter()
+                    .any(|it| path.starts_with(it))
+            })
+            .filter(|(_, manifest)| manifest.contains("\nshardgraph-cuemu.workspace"))
+            .filter_map(|(path, _)| path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"))
+            .map(|noun| format!("shardgraph-{noun}"))
+            .collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -9,9 +9,6 @@ use crate::package;
 use crate::process;
 use crate::test_log::TestLog;
 
-/// What in a test's source opens the emulated device.
-const OPENS_THE_EMULATOR: &str = "shardgraph_cuemu::library";
-
 /// The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, which make them about five times as slow.
 pub(super) fn address(log: &mut TestLog) -> Result<()> {
     check_with("address", 24, log)
@@ -25,7 +22,7 @@ pub(super) fn race(log: &mut TestLog) -> Result<()> {
 /// Runs the tests that open the emulator with the library of one build, with so many cases of each property.
 fn check_with(build: &str, n_cases: u32, log: &mut TestLog) -> Result<()> {
     let environment = emulated::compile(build)?;
-    for (_, program) in package::unit_tests_containing(OPENS_THE_EMULATOR)? {
+    for (_, program) in package::unit_tests_on_devices()? {
         // Of the test program alone: cargo under a sanitizer takes minutes.
         let mut test = process::command(program);
         test.arg("--show-output").envs(environment.clone());
