@@ -183,16 +183,16 @@ impl<'a> Eager<'a> {
             }
         };
         let operands: Vec<Operand<'_>> = operands.iter().map(operand).collect();
-        let mut run = Run {
+        operation.compute(&mut Run {
             comm: DeviceComm::new(self.device, self.comm, self.deadline),
+            operands: &operands,
+            out: Output {
+                values: &mut values,
+                shape,
+            },
             index: None,
             scratch: &mut self.scratch,
-        };
-        let out = Output {
-            values: &mut values,
-            shape,
-        };
-        operation.compute(&mut run, &operands, out)?;
+        })?;
         Ok(Arc::new(values))
     }
 }

@@ -67,20 +67,6 @@ mod slots;
 pub mod testing;
 
 #[cfg(test)]
-mod adjoint_tests;
-#[cfg(test)]
-mod captured_step_tests;
-#[cfg(test)]
-mod custom_tests;
-#[cfg(test)]
-mod device_training_tests;
-#[cfg(test)]
-mod plan_tests;
-#[cfg(test)]
-mod random_programs;
-#[cfg(test)]
-mod resident_tests;
-#[cfg(test)]
 mod tests;
 
 pub use buffer_pool::BufferPool;

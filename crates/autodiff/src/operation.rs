@@ -24,7 +24,7 @@ use crate::{Ctx, DeviceComm, Error, Shape, Var};
 /// use shardgraph_autodiff::collectives::Comm;
 /// use shardgraph_autodiff::device::Device;
 /// use shardgraph_autodiff::{
-///     Adjoint, Ctx, Eager, Error, Operand, Operation, Output, Params, Run, Shape, Var, World,
+///     Adjoint, Ctx, Eager, Error, Operation, Params, Run, Shape, Var,
 /// };
 ///
 /// /// `x * x`, element by element.
@@ -36,14 +36,10 @@ use crate::{Ctx, DeviceComm, Error, Shape, Var};
 ///         "square"
 ///     }
 ///
-///     fn shape(&self, operands: &[Shape], _world: World) -> Result<Shape, String> {
-///         Ok(operands[0])
-///     }
-///
-///     fn compute(&self, run: &mut Run<'_>, operands: &[Operand<'_>], out: Output<'_>) -> Result<(), Error> {
-///         let x = run.device().download(operands[0].values)?;
+///     fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+///         let x = run.device().download(run.operands[0].values)?;
 ///         let squares: Vec<f32> = x.iter().map(|x| x * x).collect();
-///         Ok(run.device().write(&squares, out.values)?)
+///         Ok(run.device().write(&squares, run.out.values)?)
 ///     }
 ///
 ///     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -65,22 +61,20 @@ pub trait Operation: Any + fmt::Debug + Send + Sync {
     /// The operation's name in messages.
     fn name(&self) -> &'static str;
 
-    /// The result's shape, or what would have been right.
+    /// The result's shape, or what would have been right; by default the shape of the first operand.
     ///
     /// # Errors
     /// The end of the sentence "the operands do not fit: ...".
-    fn shape(&self, operands: &[Shape], world: World) -> Result<Shape, String>;
+    fn shape(&self, operands: &[Shape], world: World) -> Result<Shape, String> {
+        let _ = world;
+        Ok(operands[0])
+    }
 
-    /// Computes the result into `out`, whose contents so far do not matter.
+    /// Computes the result into [`Run::out`], whose contents so far do not matter.
     ///
     /// # Errors
     /// The device's and the communicator's.
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error>;
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error>;
 
     /// The derivatives by each operand, or `None` where none flows: in operations, so that it can be recorded.
     ///
@@ -208,16 +202,24 @@ pub struct RowNumbers<'a> {
     pub numbers: Cow<'a, [u32]>,
 }
 
-/// The means of a computation: this rank's device, its communicator, and memory that it may use.
+/// One computation: what it reads, where its result goes, and its means.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// The device, and the ranks beyond it.
     pub comm: DeviceComm<'a>,
+    /// The values that the operation reads.
+    pub operands: &'a [Operand<'a>],
+    /// The place of its result.
+    pub out: Output<'a>,
     /// The operation's row numbers, where the device has them already.
     pub(crate) index: Option<&'a RowIndex>,
     /// Memory that is kept from run to run, of no specified length; empty after an error.
     pub scratch: &'a mut Vec<f32>,
 }
+
+/// A gather or a scatter of rows of a width.
+type RowsByIndex =
+    fn(&Device, &RowIndex, usize, &Buffer, &mut Buffer) -> Result<(), shardgraph_device::Error>;
 
 impl<'a> Run<'a> {
     /// This rank's device.
@@ -225,53 +227,43 @@ impl<'a> Run<'a> {
         self.comm.device()
     }
 
-    /// Rows of `x` by [`Operation::row_numbers`]; `u32::MAX` gives zeros.
+    /// Rows of the first operand by [`Operation::row_numbers`]; `u32::MAX` gives zeros.
     ///
     /// # Errors
     /// The device's.
-    pub fn gather_rows(
-        &self,
-        operation: &dyn Operation,
-        x: Operand<'_>,
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        self.with_index(operation, x.shape, out.shape, |device, index| {
-            ops::gather_rows(device, index, x.shape.cols, x.values, out.values)
-        })
+    pub fn gather_rows(&mut self, operation: &dyn Operation) -> Result<(), Error> {
+        self.by_index(operation, ops::gather_rows)
     }
 
-    /// Rows of `x` added into rows of zeros by [`Operation::row_numbers`]; `u32::MAX` is left out.
+    /// Rows of the first operand added into rows of zeros by [`Operation::row_numbers`]; `u32::MAX` is left out.
     ///
     /// # Errors
     /// The device's.
-    pub fn scatter_rows(
-        &self,
-        operation: &dyn Operation,
-        x: Operand<'_>,
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        self.with_index(operation, x.shape, out.shape, |device, index| {
-            ops::scatter_rows(device, index, x.shape.cols, x.values, out.values)
-        })
+    pub fn scatter_rows(&mut self, operation: &dyn Operation) -> Result<(), Error> {
+        self.by_index(operation, ops::scatter_rows)
     }
 
-    fn with_index(
-        &self,
-        operation: &dyn Operation,
-        x: Shape,
-        out: Shape,
-        work: impl FnOnce(&Device, &RowIndex) -> Result<(), shardgraph_device::Error>,
-    ) -> Result<(), Error> {
-        let device = self.device();
-        if let Some(index) = self.index {
-            return Ok(work(device, index)?);
-        }
-        let Some(index) = operation.row_numbers(&[x], out) else {
-            let name = operation.name();
-            return Err(Error::Usage(format!("{name}: it has no row numbers")));
+    fn by_index(&mut self, operation: &dyn Operation, work: RowsByIndex) -> Result<(), Error> {
+        let (device, x) = (self.device(), self.operands[0]);
+        let uploaded;
+        let index = match self.index {
+            Some(index) => index,
+            None => {
+                let Some(numbers) = operation.row_numbers(&[x.shape], self.out.shape) else {
+                    let name = operation.name();
+                    return Err(Error::Usage(format!("{name}: it has no row numbers")));
+                };
+                uploaded = RowIndex::upload(device, numbers.n_rows, numbers.numbers)?;
+                &uploaded
+            }
         };
-        let index = RowIndex::upload(device, index.n_rows, index.numbers)?;
-        Ok(work(device, &index)?)
+        Ok(work(
+            device,
+            index,
+            x.shape.cols,
+            x.values,
+            self.out.values,
+        )?)
     }
 }
 

@@ -357,13 +357,14 @@ impl Program {
                 &all
             }
         };
-        let mut run = Run {
+        let shape = *shape;
+        operation.compute(&mut Run {
             comm: DeviceComm::new(&self.device, comm, self.deadline).lent(),
+            operands,
+            out: Output { values, shape },
             index: self.indices[i].as_ref(),
             scratch,
-        };
-        let shape = *shape;
-        operation.compute(&mut run, operands, Output { values, shape })
+        })
     }
 
     fn resident_indices(&self) -> Result<Vec<Option<RowIndex>>, Error> {

@@ -1,5 +1,13 @@
 //! Devices for tests, the collective operations, and messages of shapes that do not fit.
 
+mod adjoints;
+mod captured_step;
+mod custom;
+mod device_training;
+mod plans;
+mod random_programs;
+mod resident;
+
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, Timeout, threads};

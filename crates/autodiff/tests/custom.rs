@@ -6,8 +6,7 @@ use shardgraph_autodiff::collectives::{Comm, threads};
 use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::ops::Loss;
 use shardgraph_autodiff::{
-    Adjoint, Ctx, Eager, Error, Operand, Operation, Output, Params, Payload, Recorder, Role, Run,
-    Shape, Var, World,
+    Adjoint, Ctx, Eager, Error, Operation, Params, Payload, Recorder, Role, Run, Shape, Var, World,
 };
 
 /// The sum over ranks of `constant + slopes . (x, x^2)`, element by element; the constant may change from run to run.
@@ -38,17 +37,12 @@ impl Operation for Polynomial {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
         let (c0, [c1, c2]) = (*self.constant, self.slopes);
-        let x = run.device().download(operands[0].values)?;
+        let x = run.device().download(run.operands[0].values)?;
         let y: Vec<f32> = x.iter().map(|x| c0 + c1 * x + c2 * x * x).collect();
         let y = Arc::new(run.device().upload(&y)?);
-        run.comm.all_reduce(&y, out.values)
+        run.comm.all_reduce(&y, run.out.values)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use shardgraph_device::Buffer;
 use shardgraph_device::nccl::Group;
 
-use super::host::HostTransport;
-use super::{DeviceComm, PartLengths, Transport};
+use super::{DeviceComm, Transport};
 use crate::Error;
 
 pub(super) struct GroupTransport<'r, 'a> {
@@ -53,15 +52,5 @@ impl Transport for GroupTransport<'_, '_> {
     ) -> Result<(), Error> {
         let wait = self.ranks.deadline.duration();
         self.put(self.group.reduce_scatter(own, counts, wait)?, out)
-    }
-
-    /// Through host memory: the group has no such operation.
-    fn all_to_all(
-        &mut self,
-        own: &Arc<Buffer>,
-        parts: PartLengths<'_>,
-        out: &mut Buffer,
-    ) -> Result<(), Error> {
-        HostTransport::new(self.ranks).all_to_all(own, parts, out)
     }
 }

@@ -37,6 +37,24 @@ impl<'t> HostTransport<'t> {
         exchange(self.comm, &mut values)?;
         Ok(self.device.write(&values, out)?)
     }
+
+    pub(super) fn all_to_all(
+        &mut self,
+        own: &Arc<Buffer>,
+        parts: PartLengths<'_>,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
+        let (own, deadline) = (on_host(self.device, own)?, self.deadline);
+        self.fill(out, |comm, out| {
+            let op = Op::AllToAllV {
+                send: own.as_ref().into(),
+                send_counts: parts.sent,
+                recv: out.into(),
+                recv_counts: parts.received,
+            };
+            Ok(comm.run(op, deadline)?)
+        })
+    }
 }
 
 /// The buffer's values: in place on the host, a copy from any other device.
@@ -95,24 +113,6 @@ impl Transport for HostTransport<'_> {
                 recv: out.into(),
                 counts,
                 reduction: Reduction::Sum,
-            };
-            Ok(comm.run(op, deadline)?)
-        })
-    }
-
-    fn all_to_all(
-        &mut self,
-        own: &Arc<Buffer>,
-        parts: PartLengths<'_>,
-        out: &mut Buffer,
-    ) -> Result<(), Error> {
-        let (own, deadline) = (on_host(self.device, own)?, self.deadline);
-        self.fill(out, |comm, out| {
-            let op = Op::AllToAllV {
-                send: own.as_ref().into(),
-                send_counts: parts.sent,
-                recv: out.into(),
-                recv_counts: parts.received,
             };
             Ok(comm.run(op, deadline)?)
         })

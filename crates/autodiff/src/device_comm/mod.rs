@@ -73,13 +73,6 @@ trait Transport {
         counts: &[usize],
         out: &mut Buffer,
     ) -> Result<(), Error>;
-
-    fn all_to_all(
-        &mut self,
-        own: &Arc<Buffer>,
-        parts: PartLengths<'_>,
-        out: &mut Buffer,
-    ) -> Result<(), Error>;
 }
 
 impl<'a> DeviceComm<'a> {
@@ -164,7 +157,8 @@ impl<'a> DeviceComm<'a> {
         self.through(|transport| transport.reduce_scatter(own, counts, out))
     }
 
-    /// Part i of `own` to rank i, and the part for this rank of every rank, in rank order.
+    /// Part i of `own` to rank i, and the part for this rank of every rank, in rank order: through host memory, as the
+    /// other transports have no such operation.
     ///
     /// # Errors
     /// As [`DeviceComm::exact_sum`].
@@ -174,6 +168,6 @@ impl<'a> DeviceComm<'a> {
         parts: PartLengths<'_>,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        self.through(|transport| transport.all_to_all(own, parts, out))
+        host::HostTransport::new(self).all_to_all(own, parts, out)
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Buffer, Device, Error as DeviceError, Published};
 
-use super::host::HostTransport;
-use super::{DeviceComm, PartLengths, Transport};
+use super::{DeviceComm, Transport};
 use crate::Error;
 
 pub(super) struct PeerTransport<'r, 'a> {
@@ -84,15 +83,5 @@ impl Transport for PeerTransport<'_, '_> {
         let first = counts[..rank].iter().sum();
         let own = self.kept(own)?;
         self.read_peers(own, |device, parts| device.peer_sum(parts, first, out))
-    }
-
-    /// Through host memory: there is no kernel that reads a part of a peer's buffer.
-    fn all_to_all(
-        &mut self,
-        own: &Arc<Buffer>,
-        parts: PartLengths<'_>,
-        out: &mut Buffer,
-    ) -> Result<(), Error> {
-        HostTransport::new(self.ranks).all_to_all(own, parts, out)
     }
 }

@@ -1,9 +1,10 @@
 //! Columns: one repeated side by side, and the sum of all.
 
-use shardgraph_ops::{Binary, MatMul as Dims, Rows};
+use shardgraph_ops::{Binary, Rows};
 
+use super::matmul::PLAIN;
 use super::rule::Rule;
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Role, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Role, Run, Shape, Var, World};
 use shardgraph_ops as ops;
 
 /// One column, `n_cols` times side by side.
@@ -22,22 +23,11 @@ pub struct BroadcastColumn {
 pub struct RowSums;
 
 /// A product with a matrix of ones, on the host.
-fn times_ones(run: &Run<'_>, x: Operand<'_>, ones: Shape, out: Output<'_>) -> Result<(), Error> {
-    let dims = Dims {
-        rows: x.shape.rows,
-        inner: ones.rows,
-        cols: ones.cols,
-        transpose_a: false,
-        transpose_b: false,
-    };
+fn times_ones(run: &mut Run<'_>, ones: Shape) -> Result<(), Error> {
+    let (x, device) = (run.operands[0], run.device());
+    let dims = PLAIN.dims(x.shape, run.out.shape);
     let ones = vec![1.0; ones.len()].into();
-    Ok(ops::matmul(
-        run.device(),
-        dims,
-        x.values,
-        &ones,
-        out.values,
-    )?)
+    Ok(ops::matmul(device, dims, x.values, &ones, run.out.values)?)
 }
 
 impl Operation for BroadcastColumn {
@@ -52,21 +42,16 @@ impl Operation for BroadcastColumn {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let device = run.device();
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (device, out) = (run.device(), &mut run.out);
         if device.is_host() {
-            return times_ones(run, operands[0], Shape::new(1, self.n_cols), out);
+            return times_ones(run, Shape::new(1, self.n_cols));
         }
         let rows = Rows {
             n_rows: out.shape.rows,
             width: out.shape.cols,
         };
-        let (zeros, column) = (device.zeros(out.values.len())?, operands[0].values);
+        let (zeros, column) = (device.zeros(out.values.len())?, run.operands[0].values);
         let op = Binary::Add;
         Ok(ops::binary_column(
             device, op, rows, &zeros, column, out.values,
@@ -95,16 +80,11 @@ impl Operation for RowSums {
         Ok(Shape::new(operands[0].rows, 1))
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (device, x) = (run.device(), operands[0]);
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (device, x) = (run.device(), run.operands[0]);
         match device.is_host() {
-            true => times_ones(run, x, Shape::new(x.shape.cols, 1), out),
-            false => Ok(ops::row_sums(device, x.rows(), x.values, out.values)?),
+            true => times_ones(run, Shape::new(x.shape.cols, 1)),
+            false => Ok(ops::row_sums(device, x.rows(), x.values, run.out.values)?),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rule::Rule;
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Role, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Role, Run, Shape, Var, World};
 
 /// The rank-order sum of a partial value: one summand on each rank, replicated afterwards.
 #[derive(Debug, Clone, Copy)]
@@ -59,17 +59,8 @@ impl Operation for AllReduce {
         "all_reduce"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        run.comm.all_reduce(operands[0].values, out.values)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        run.comm.all_reduce(run.operands[0].values, run.out.values)
     }
 
     /// Each rank's summand has the derivative of the replicated sum.
@@ -87,17 +78,8 @@ impl Operation for CopyToRanks {
         "copy_to_ranks"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        Ok(run.device().copy(operands[0].values, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        Ok(run.device().copy(run.operands[0].values, run.out.values)?)
     }
 
     /// A replicated value collects the derivatives of the work of all ranks.
@@ -120,20 +102,15 @@ impl Operation for AllGather {
         with_rows(operands[0], own, all)
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let counts = elements(&self.counts, out.shape.cols);
-        run.comm.all_gather(operands[0].values, &counts, out.values)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let counts = elements(&self.counts, run.out.shape.cols);
+        run.comm
+            .all_gather(run.operands[0].values, &counts, run.out.values)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
-        Ok(vec![Some(
-            ctx.reduce_scatter(at.dy, Arc::clone(&self.counts))?,
-        )])
+        let dx = ctx.reduce_scatter(at.dy, Arc::clone(&self.counts))?;
+        Ok(vec![Some(dx)])
     }
 
     fn numbers(&self) -> Vec<u64> {
@@ -155,15 +132,10 @@ impl Operation for ReduceScatter {
         with_rows(operands[0], all, own)
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let counts = elements(&self.counts, out.shape.cols);
-        run.comm
-            .reduce_scatter(operands[0].values, &counts, out.values)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let counts = elements(&self.counts, run.out.shape.cols);
+        let x = run.operands[0].values;
+        run.comm.reduce_scatter(x, &counts, run.out.values)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

@@ -1,7 +1,6 @@
 //! Operations through which no gradient flows.
 
-use super::rule::Rule;
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Role, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Role, Run, Var};
 use shardgraph_ops as ops;
 
 /// 1 at each row's largest value, 0 elsewhere.
@@ -19,22 +18,14 @@ impl Operation for ArgmaxRows {
         "argmax_rows"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let x = operands[0];
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0];
+        let device = run.device();
         Ok(ops::argmax_rows(
-            run.device(),
+            device,
             x.rows(),
             x.values,
-            out.values,
+            run.out.values,
         )?)
     }
 
@@ -52,17 +43,8 @@ impl Operation for Detach {
         "detach"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        Ok(run.device().copy(operands[0].values, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        Ok(run.device().copy(run.operands[0].values, run.out.values)?)
     }
 
     fn adjoint(&self, _ctx: &mut dyn Ctx, _at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use shardgraph_ops::{Binary, Unary};
 
 use super::rule::{Rule, equal};
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Run, Shape, Var, World};
 use shardgraph_ops as ops;
 
 /// A function of one element.
@@ -57,18 +57,9 @@ impl Operation for Function {
         Ok(operands[0])
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        Ok(ops::unary(
-            run.device(),
-            self.0,
-            operands[0].values,
-            out.values,
-        )?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0].values;
+        Ok(ops::unary(run.device(), self.0, x, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -124,14 +115,9 @@ impl Operation for Elementwise {
         equal(operands)
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (a, b) = (operands[0].values, operands[1].values);
-        Ok(ops::binary(run.device(), self.0, a, b, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (a, b) = (run.operands[0].values, run.operands[1].values);
+        Ok(ops::binary(run.device(), self.0, a, b, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -177,22 +163,9 @@ impl Operation for Scale {
         "scale"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        Ok(ops::scale(
-            run.device(),
-            self.factor,
-            operands[0].values,
-            out.values,
-        )?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0].values;
+        Ok(ops::scale(run.device(), self.factor, x, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -209,24 +182,13 @@ impl Operation for Relu {
         "relu"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        Ok(ops::relu(run.device(), operands[0].values, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0].values;
+        Ok(ops::relu(run.device(), x, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
-        Ok(vec![Some(ctx.binary(
-            Binary::WherePositive,
-            at.dy,
-            at.y,
-        )?)])
+        let dx = ctx.binary(Binary::WherePositive, at.dy, at.y)?;
+        Ok(vec![Some(dx)])
     }
 }

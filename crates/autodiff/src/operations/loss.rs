@@ -4,7 +4,7 @@ use shardgraph_ops as ops;
 use shardgraph_ops::Loss;
 
 use super::rule::{Rule, equal};
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Run, Shape, Var, World};
 
 /// The averaged loss of predictions against targets, `[1, 1]`; no gradient flows into the targets.
 #[derive(Debug, Clone, Copy)]
@@ -35,22 +35,16 @@ impl Operation for AverageLoss {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let value = ops::loss(run.device(), self.0, operands[0].values, operands[1].values)?;
-        Ok(run.device().copy(&value, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (pred, target) = (run.operands[0].values, run.operands[1].values);
+        let value = ops::loss(run.device(), self.0, pred, target)?;
+        Ok(run.device().copy(&value, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
         let [pred, target] = [at.operands[0], at.operands[1]];
-        Ok(vec![
-            Some(ctx.loss_grad(self.0, pred, target, at.dy)?),
-            None,
-        ])
+        let by_pred = ctx.loss_grad(self.0, pred, target, at.dy)?;
+        Ok(vec![Some(by_pred), None])
     }
 
     fn numbers(&self) -> Vec<u64> {
@@ -70,21 +64,10 @@ impl Operation for LossGrad {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let [pred, target, upstream] = [0, 1, 2].map(|i| operands[i].values.as_ref());
-        Ok(ops::loss_grad(
-            run.device(),
-            self.0,
-            pred,
-            target,
-            upstream,
-            out.values,
-        )?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let [pred, target, upstream] = [0, 1, 2].map(|i| run.operands[i].values.as_ref());
+        let (device, out) = (run.device(), &mut *run.out.values);
+        Ok(ops::loss_grad(device, self.0, pred, target, upstream, out)?)
     }
 
     fn adjoint(&self, _ctx: &mut dyn Ctx, _at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

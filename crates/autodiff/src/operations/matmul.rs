@@ -3,7 +3,7 @@
 use shardgraph_ops::{Binary, MatMul as Dims};
 
 use super::rule::Rule;
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Run, Shape, Var, World};
 use shardgraph_ops as ops;
 
 /// `op(a) * op(b)` of replicated matrices, each optionally transposed.
@@ -44,9 +44,23 @@ impl MatMul {
             )),
         }
     }
+
+    /// The dimensions of a product whose left factor is `a`.
+    pub fn dims(&self, a: Shape, out: Shape) -> Dims {
+        Dims {
+            rows: out.rows,
+            inner: match self.transpose_a {
+                true => a.rows,
+                false => a.cols,
+            },
+            cols: out.cols,
+            transpose_a: self.transpose_a,
+            transpose_b: self.transpose_b,
+        }
+    }
 }
 
-const PLAIN: MatMul = MatMul {
+pub(super) const PLAIN: MatMul = MatMul {
     transpose_a: false,
     transpose_b: false,
 };
@@ -60,30 +74,15 @@ impl Operation for MatMul {
         self.shape_of(operands[0], operands[1])
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (a, b) = (operands[0], operands[1]);
-        let dims = Dims {
-            rows: out.shape.rows,
-            inner: if self.transpose_a {
-                a.shape.rows
-            } else {
-                a.shape.cols
-            },
-            cols: out.shape.cols,
-            transpose_a: self.transpose_a,
-            transpose_b: self.transpose_b,
-        };
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (a, b) = (run.operands[0], run.operands[1]);
+        let (dims, device) = (self.dims(a.shape, run.out.shape), run.device());
         Ok(ops::matmul(
-            run.device(),
+            device,
             dims,
             a.values,
             b.values,
-            out.values,
+            run.out.values,
         )?)
     }
 
@@ -123,28 +122,18 @@ impl Operation for Linear {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let [x, w, b] = [operands[0], operands[1], operands[2]];
-        let dims = Dims {
-            rows: out.shape.rows,
-            inner: x.shape.cols,
-            cols: out.shape.cols,
-            transpose_a: false,
-            transpose_b: false,
-        };
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let [x, w, b] = [run.operands[0], run.operands[1], run.operands[2]];
+        let (dims, device) = (PLAIN.dims(x.shape, run.out.shape), run.device());
+        let (x, w, b) = (x.values, w.values, b.values);
         Ok(ops::linear(
-            run.device(),
+            device,
             dims,
-            x.values,
-            w.values,
-            b.values,
+            x,
+            w,
+            b,
             self.relu,
-            out.values,
+            run.out.values,
         )?)
     }
 

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::rule::Rule;
-use crate::{
-    Adjoint, Ctx, Error, Operand, Operation, Output, Payload, Role, RowNumbers, Run, Shape, Var,
-    World,
-};
+use crate::{Adjoint, Ctx, Error, Operation, Payload, Role, RowNumbers, Run, Shape, Var, World};
 
 /// Rows of a table by index; `u32::MAX` gives zeros.
 #[derive(Debug, Clone)]
@@ -54,22 +51,14 @@ impl Operation for Gather {
         Ok(Shape::new(self.index.len(), operands[0].cols))
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        run.gather_rows(self, operands[0], out)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        run.gather_rows(self)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
         let n_rows = ctx.shape(at.operands[0]).rows;
-        Ok(vec![Some(ctx.scatter(
-            at.dy,
-            Arc::clone(&self.index),
-            n_rows,
-        )?)])
+        let dx = ctx.scatter(at.dy, Arc::clone(&self.index), n_rows)?;
+        Ok(vec![Some(dx)])
     }
 
     fn payload(&self) -> Option<Payload> {
@@ -103,13 +92,8 @@ impl Operation for Scatter {
         Ok(Shape::new(self.n_rows, operands[0].cols))
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        run.scatter_rows(self, operands[0], out)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        run.scatter_rows(self)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -146,13 +130,8 @@ impl Operation for SumRows {
         Ok(Shape::new(1, operands[0].cols))
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        run.scatter_rows(self, operands[0], out)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        run.scatter_rows(self)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -180,13 +159,8 @@ impl Operation for RepeatRow {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        run.gather_rows(self, operands[0], out)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        run.gather_rows(self)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

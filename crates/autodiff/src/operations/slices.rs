@@ -3,7 +3,7 @@
 use shardgraph_ops::Copy2d;
 
 use super::rule::Rule;
-use crate::{Adjoint, Axis, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World};
+use crate::{Adjoint, Axis, Ctx, Error, Operation, Run, Shape, Var, World};
 use shardgraph_ops as ops;
 
 /// The second operand below or beside the first.
@@ -84,17 +84,17 @@ impl Operation for Concat {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (a, b) = (operands[0], operands[1]);
-        let first = into(a.shape, out.shape, self.axis, 0);
-        let second = into(b.shape, out.shape, self.axis, a.shape.along(self.axis));
-        ops::copy_2d(run.device(), first, a.values, out.values)?;
-        Ok(ops::copy_2d(run.device(), second, b.values, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (a, b) = (run.operands[0], run.operands[1]);
+        let first = into(a.shape, run.out.shape, self.axis, 0);
+        let second = into(b.shape, run.out.shape, self.axis, a.shape.along(self.axis));
+        ops::copy_2d(run.device(), first, a.values, run.out.values)?;
+        Ok(ops::copy_2d(
+            run.device(),
+            second,
+            b.values,
+            run.out.values,
+        )?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -128,22 +128,17 @@ impl Operation for Slice {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let x = operands[0];
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0];
         let copy = Copy2d {
-            rows: out.shape.rows,
-            width: out.shape.cols,
+            rows: run.out.shape.rows,
+            width: run.out.shape.cols,
             source_first: offset(self.axis, self.start, x.shape.cols),
             source_stride: x.shape.cols,
             target_first: 0,
-            target_stride: out.shape.cols,
+            target_stride: run.out.shape.cols,
         };
-        Ok(ops::copy_2d(run.device(), copy, x.values, out.values)?)
+        Ok(ops::copy_2d(run.device(), copy, x.values, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -170,16 +165,11 @@ impl Operation for Pad {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let x = operands[0];
-        let copy = into(x.shape, out.shape, self.axis, self.start);
-        run.device().clear(out.values)?;
-        Ok(ops::copy_2d(run.device(), copy, x.values, out.values)?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0];
+        let copy = into(x.shape, run.out.shape, self.axis, self.start);
+        run.device().clear(run.out.values)?;
+        Ok(ops::copy_2d(run.device(), copy, x.values, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

@@ -1,7 +1,6 @@
 //! Softmax of rows.
 
-use super::rule::Rule;
-use crate::{Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World};
+use crate::{Adjoint, Ctx, Error, Operation, Run, Var};
 use shardgraph_ops as ops;
 
 /// The logarithm of each row's softmax: `x - log(sum(exp(x)))` by rows, after subtraction of each row's largest value.
@@ -13,22 +12,14 @@ impl Operation for LogSoftmax {
         "log_softmax"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Rule {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let x = operands[0];
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let x = run.operands[0];
+        let device = run.device();
         Ok(ops::log_softmax(
-            run.device(),
+            device,
             x.rows(),
             x.values,
-            out.values,
+            run.out.values,
         )?)
     }
 

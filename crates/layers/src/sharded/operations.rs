@@ -8,8 +8,7 @@ use shardgraph_autodiff::operations::MatMul;
 use shardgraph_autodiff::ops;
 use shardgraph_autodiff::ops::MatMul as Dims;
 use shardgraph_autodiff::{
-    Adjoint, Ctx, Error, Operand, Operation, Output, Payload, Role, RowNumbers, Run, Shape, Var,
-    World,
+    Adjoint, Ctx, Error, Operation, Payload, Role, RowNumbers, Run, Shape, Var, World,
 };
 
 use super::{BatchLayout, Propagation};
@@ -127,6 +126,15 @@ macro_rules! payload {
     };
 }
 
+impl ShardMatMul {
+    fn product(&self) -> MatMul {
+        MatMul {
+            transpose_a: false,
+            transpose_b: self.transpose_w,
+        }
+    }
+}
+
 impl Operation for ShardMatMul {
     fn name(&self) -> &'static str {
         "shard_matmul"
@@ -134,35 +142,15 @@ impl Operation for ShardMatMul {
 
     fn shape(&self, operands: &[Shape], _world: World) -> Result<Shape, String> {
         let x = sharded(operands[0], &self.layout)?;
-        let product = MatMul {
-            transpose_a: false,
-            transpose_b: self.transpose_w,
-        };
-        product.shape_of(x, operands[1])
+        self.product().shape_of(x, operands[1])
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (x, w) = (operands[0], operands[1]);
-        let dims = Dims {
-            rows: out.shape.rows,
-            inner: x.shape.cols,
-            cols: out.shape.cols,
-            transpose_a: false,
-            transpose_b: self.transpose_w,
-        };
-        let bounds = self.layout.bounds();
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (x, w) = (run.operands[0], run.operands[1]);
+        let dims = self.product().dims(x.shape, run.out.shape);
+        let (device, bounds, out) = (run.device(), self.layout.bounds(), &mut *run.out.values);
         Ok(ops::block_matmul(
-            run.device(),
-            dims,
-            bounds,
-            x.values,
-            w.values,
-            out.values,
+            device, dims, bounds, x.values, w.values, out,
         )?)
     }
 
@@ -210,13 +198,8 @@ impl Operation for ShardOuter {
         Ok(Shape::new(x.cols, y.cols))
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (device, layout, shape) = (run.device(), &self.layout, out.shape);
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (device, layout, shape) = (run.device(), &self.layout, run.out.shape);
         let dims = Dims {
             rows: shape.rows,
             inner: layout.n_rows(),
@@ -225,9 +208,9 @@ impl Operation for ShardOuter {
             transpose_b: false,
         };
         let mut blocks = device.zeros(layout.n_blocks() * shape.len())?;
-        let (x, y) = (operands[0].values, operands[1].values);
+        let (x, y) = (run.operands[0].values, run.operands[1].values);
         ops::block_outer(device, dims, layout.bounds(), x, y, &mut blocks)?;
-        run.comm.exact_sum(&Arc::new(blocks), out.values)
+        run.comm.exact_sum(&Arc::new(blocks), run.out.values)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -259,17 +242,12 @@ impl Operation for StateSum {
         Ok(Shape::new(self.layout.n_states(), x.cols))
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (device, width) = (run.device(), out.shape.cols);
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (device, width) = (run.device(), run.out.shape.cols);
         let slots = self.layout.partials_on(device)?;
         let mut blocks = device.zeros(slots.n_rows() * width)?;
-        ops::scatter_rows(device, slots, width, operands[0].values, &mut blocks)?;
-        run.comm.exact_sum(&Arc::new(blocks), out.values)
+        ops::scatter_rows(device, slots, width, run.operands[0].values, &mut blocks)?;
+        run.comm.exact_sum(&Arc::new(blocks), run.out.values)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -296,13 +274,8 @@ impl Operation for StateBroadcast {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        run.gather_rows(self, operands[0], out)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        run.gather_rows(self)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -328,19 +301,14 @@ impl Operation for Propagate {
         sharded(operands[0], self.graphs.layout())
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let (graphs, x, device) = (&self.graphs, operands[0], run.device());
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let (graphs, x, device) = (&self.graphs, run.operands[0], run.device());
         if graphs.has_blocks() {
-            return graphs.apply_blocks(&mut run.comm, x, out.values);
+            return graphs.apply_blocks(&mut run.comm, x, run.out.values);
         }
         let width = x.shape.cols;
         if run.comm.size() == 1 {
-            return graphs.apply(device, x.values, width, out.values);
+            return graphs.apply(device, x.values, width, run.out.values);
         }
         let counts = graphs.layout().counts();
         let counts: Vec<usize> = counts.iter().map(|rows| rows * width).collect();
@@ -354,7 +322,7 @@ impl Operation for Propagate {
             _ => device.zeros(n_gathered)?,
         };
         run.comm.all_gather(x.values, &counts, &mut gathered)?;
-        graphs.apply(device, &gathered, width, out.values)?;
+        graphs.apply(device, &gathered, width, run.out.values)?;
         if let Some(kept) = gathered.into_host() {
             *run.scratch = kept;
         }

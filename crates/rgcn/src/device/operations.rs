@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use shardgraph_autodiff::{
-    Adjoint, Ctx, Error, Operand, Operation, Output, Run, Shape, Var, World,
-};
+use shardgraph_autodiff::{Adjoint, Ctx, Error, Operation, Run, Shape, Var, World};
 use shardgraph_device::{self as device, Buffer, Device};
 use shardgraph_ops::{Adjacency, ResidentAdjacency, SparseProduct, sparse_product};
 
@@ -120,12 +118,7 @@ impl Operation for Product {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
         let [n_rows, n_columns] = self.sides();
         let lists = match self.is_transposed {
             false => &self.matrix.lists,
@@ -135,10 +128,10 @@ impl Operation for Product {
             adjacency: Adjacency::Resident(lists),
             n_rows,
             n_columns,
-            width: out.shape.cols,
+            width: run.out.shape.cols,
         };
-        let x = operands[0].values;
-        Ok(sparse_product(run.device(), product, x, out.values)?)
+        let x = run.operands[0].values;
+        Ok(sparse_product(run.device(), product, x, run.out.values)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
@@ -219,18 +212,11 @@ impl<M: RelationMap> Operation for RelationOperation<M> {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let operands: [&Buffer; 2] = [operands[0].values, operands[1].values];
-        let (terms, result) = (self.terms, self.result);
-        let computed = self
-            .map
-            .compute(run.device(), terms, result, operands, out.values);
-        Ok(computed?)
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let operands: [&Buffer; 2] = [run.operands[0].values, run.operands[1].values];
+        let (terms, result, out) = (self.terms, self.result, &mut *run.out.values);
+        let device = run.comm.device();
+        Ok(self.map.compute(device, terms, result, operands, out)?)
     }
 
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {

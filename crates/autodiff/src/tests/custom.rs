@@ -6,10 +6,7 @@ use std::sync::Arc;
 use shardgraph_collectives::Comm;
 use shardgraph_device::Device;
 
-use crate::{
-    Adjoint, Ctx, Error, Operand, Operation, Output, Params, Payload, Recorder, Run, Shape, Var,
-    World,
-};
+use crate::{Adjoint, Ctx, Error, Operation, Params, Payload, Recorder, Run, Shape, Var};
 
 /// An operation that shows a payload and takes no other.
 #[derive(Debug)]
@@ -20,23 +17,10 @@ impl Operation for Stubborn {
         "stubborn"
     }
 
-    fn shape(&self, operands: &[Shape], _world: World) -> Result<Shape, String> {
-        Ok(operands[0])
-    }
-
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
         let factor = *self.0 as f32;
-        Ok(ops::scale(
-            run.device(),
-            factor,
-            operands[0].values,
-            out.values,
-        )?)
+        let x = run.operands[0].values;
+        Ok(ops::scale(run.device(), factor, x, run.out.values)?)
     }
 
     fn adjoint(&self, _ctx: &mut dyn Ctx, _at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
