@@ -6,8 +6,8 @@ use crate::episodes::Episode;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Advance {
     pub(crate) n_steps: u64,
-    /// How many updates old the weights were that acted.
-    pub(crate) lag: u64,
+    /// How many updates old the weights were that acted, where they can be old.
+    pub(crate) lag: Option<u64>,
     pub(crate) episodes: Vec<Episode>,
     /// The probability of random actions, where there are any.
     pub(crate) epsilon: Option<f32>,

@@ -15,7 +15,7 @@ impl AgentConfig {
     /// When a setting cannot be right, or the device refuses.
     ///
     /// An example is at [`Agent`].
-    pub fn agent(&self, options: &RunOptions) -> Result<Box<dyn Agent>, Error> {
+    pub fn agent(&self, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
         Ok(match &self.algorithm {
             Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(self, options)?),
             Algorithm::Sac(_) => Box::new(SacAgent::of_config(self, options)?),

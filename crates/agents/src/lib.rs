@@ -49,7 +49,6 @@ mod error;
 mod evaluation;
 mod experience;
 mod impala;
-mod local;
 mod log_probability;
 mod memory;
 mod named;

@@ -1,4 +1,4 @@
-//! What an algorithm is whose ranks share each batch.
+//! What an algorithm is whose ranks share each batch, or which has one rank.
 
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
@@ -36,17 +36,31 @@ pub(crate) struct Standing<'a> {
     pub(crate) episodes: &'a EpisodeStatistics,
 }
 
-/// An algorithm whose ranks share each batch: one rank's part of a run, with all that decides how it goes on.
+/// Refuses to share what is the work of one rank.
+pub(crate) fn check_alone(n_ranks: u32) -> Result<(), Error> {
+    match n_ranks {
+        1 => Ok(()),
+        _ => Err(Error::input(format!(
+            "ranks: expected 1, given {n_ranks}: the settings say how many actors and shards there are"
+        ))),
+    }
+}
+
+/// An algorithm in one place: one rank's part of a run, with all that decides how it goes on.
 pub(crate) trait RankTrainer {
     /// Before its first step.
     fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>
     where
         Self: Sized;
 
-    /// Whether so many ranks can share a batch.
+    /// Whether so many ranks can share a batch; one alone, where the algorithm does not say otherwise.
     fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>
     where
-        Self: Sized;
+        Self: Sized,
+    {
+        let _ = config;
+        check_alone(n_ranks)
+    }
 
     /// Where a checkpoint was made, by whatever number of ranks.
     fn of_checkpoint(
@@ -70,5 +84,9 @@ pub(crate) trait RankTrainer {
     fn params(&self) -> &Params;
 
     /// The agent alone, when the run has ended.
-    fn into_agent(self: Box<Self>, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error>;
+    fn into_agent(self: Box<Self>, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
+        let mut agent = self.standing().config.agent(options)?;
+        agent.set_weights(self.params().trained())?;
+        Ok(agent)
+    }
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use shardgraph_collectives::Comm;
 use shardgraph_device::Timer;
 use shardgraph_job::{
-    Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World,
-    check_until, tags, wall_time,
+    Checkpoint, CheckpointSchedule, LoopOptions, Ranks, RunPlace, RunRecorder, World, check_until,
+    tags, wall_time,
 };
 use shardgraph_storage::hash;
 
@@ -20,13 +20,14 @@ use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::run_options::RunOptions;
+use crate::topology::lag::PolicyLag;
 use crate::trainer_kind::TrainerKind;
 use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
-/// Steps between calls of `progress`.
-const PROGRESS_STEPS: u64 = 1000;
+/// Steps between calls of `progress`: SAC takes about a second for so many.
+const PROGRESS_STEPS: u64 = 100;
 
 /// Where a run begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,34 +76,12 @@ impl Start {
         }
     }
 
-    fn place(&self) -> RunPlace {
+    pub(crate) fn place(&self) -> RunPlace {
         RunPlace {
             folder: self.folder().map(Path::to_owned),
             resume: matches!(self, Start::Resumed { .. }),
             files: FILES,
             results: &[WEIGHTS],
-        }
-    }
-
-    /// What `new` makes of the settings of a new run, or `old` of the checkpoint of one that goes on; and the folder, held. A new run gets
-    /// its folder only once it has been made.
-    pub(crate) fn open<T>(
-        &self,
-        new: impl FnOnce(&AgentConfig) -> Result<T, Error>,
-        old: impl FnOnce(&Checkpoint) -> Result<T, Error>,
-    ) -> Result<(T, Option<Folder>), Error> {
-        match self {
-            Start::New { config, folder } => {
-                let made = new(config)?;
-                let folder = folder
-                    .as_deref()
-                    .map(|path| Folder::of_new_run(path, FILES, &[WEIGHTS]));
-                Ok((made, folder.transpose()?))
-            }
-            Start::Resumed { folder } => {
-                let (folder, checkpoint) = Folder::of_old_run(folder, FILES)?;
-                Ok((old(&checkpoint)?, Some(folder)))
-            }
         }
     }
 }
@@ -136,12 +115,14 @@ pub struct TrainOutcome {
     pub n_updates: u64,
     /// The mean return of the run's last episodes ([`crate::N_RECENT_EPISODES`]); `None` where none has ended.
     pub mean_return: Option<f64>,
+    /// How old the weights were that acted, in lock step with a learner; always new for DQN, PPO, SAC and REINFORCE.
+    pub lag: PolicyLag,
 }
 
 /// Trains an agent.
 ///
 /// With a folder, writes `metrics.jsonl` and a TensorBoard event file, a checkpoint every [`AgentConfig::checkpoint_steps`] steps and at the
-/// end, and at last `weights.safetensors`. `progress` is called about every thousand steps.
+/// end, and at last `weights.safetensors`. `progress` is called about every hundred steps.
 ///
 /// # Errors
 /// When a setting cannot be right, the folder has another run, a file cannot be written, training diverges, or a rank is lost.
@@ -220,6 +201,7 @@ fn run(
         trainer,
         until,
         pace: Pace::start(),
+        lag: PolicyLag::default(),
     };
     let is_first = ranks.is_first();
     shardgraph_job::run(&mut training, ranks, recorder, steps, &mut |report| {
@@ -227,13 +209,14 @@ fn run(
             progress(report);
         }
     })?;
-    let trainer = training.trainer;
+    let Training { trainer, lag, .. } = training;
     let ended = trainer.standing();
     Ok(TrainOutcome {
         n_steps: ended.n_steps - n_steps,
         n_episodes: ended.episodes.n_episodes() - n_episodes,
         n_updates: ended.n_updates - n_updates,
         mean_return: ended.episodes.mean_return(),
+        lag,
         config: ended.config.clone(),
         agent: trainer.into_agent(options)?,
     })
@@ -268,6 +251,7 @@ struct Training {
     trainer: Box<dyn RankTrainer>,
     until: u64,
     pace: Pace,
+    lag: PolicyLag,
 }
 
 /// One advance of [`Training`].
@@ -289,6 +273,9 @@ impl shardgraph_job::Trainer for Training {
     fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Advanced, Error> {
         let before = self.trainer.standing().n_steps;
         let report = self.trainer.advance(ranks.comm, ranks.timeout)?;
+        if let Some(lag) = report.lag {
+            self.lag.record(lag);
+        }
         let Standing {
             n_steps: step,
             episodes,
@@ -317,6 +304,9 @@ impl shardgraph_job::Trainer for Training {
         for losses in &report.losses {
             let mut scalars = losses.clone();
             scalars.push((tags::STEPS_PER_SECOND, self.pace.steps_per_s()));
+            if report.lag.is_some() {
+                scalars.extend(self.lag.scalars());
+            }
             append_line(recorder, advanced.step, &scalars)?;
         }
         Ok(())
@@ -388,11 +378,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn open(folder: Folder) -> Result<Log, Error> {
-        Ok(Log {
-            recorder: RunRecorder::open(folder)?,
+    pub(crate) fn new(recorder: RunRecorder) -> Log {
+        Log {
+            recorder,
             pace: Pace::start(),
-        })
+        }
     }
 
     pub(crate) fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {

@@ -9,7 +9,11 @@ pub(crate) mod topologies;
 use std::fs;
 use std::path::Path;
 
+use shardgraph_collectives::Comm;
+use shardgraph_job::Ranks;
+
 use crate::evaluation::Choice;
+use crate::rank_trainer::{Place, RankTrainer};
 use crate::rules::{Widths, n_weights_of_policy, n_weights_of_values};
 use crate::tests::environments::cartpole;
 use crate::{
@@ -63,6 +67,30 @@ fn metrics(folder: &Path) -> Vec<serde_json::Value> {
         line
     };
     text.lines().map(line).collect()
+}
+
+/// A trainer that goes on from any of its first checkpoints ends with the bits of one that never stopped.
+pub(crate) fn resume_from_every_checkpoint<T: RankTrainer>(
+    config: &AgentConfig,
+    n_advances: usize,
+) {
+    let (mut comm, options) = (Comm::solo(), RunOptions::default());
+    let mut ranks = Ranks::new(&mut comm, options.deadline);
+    let mut advance = |trainer: &mut T| {
+        let before = trainer.to_checkpoint(&mut ranks).unwrap().unwrap();
+        trainer.advance(ranks.comm, ranks.timeout).unwrap();
+        before
+    };
+    let mut whole = T::new(config, &options, Place::ALONE).unwrap();
+    let checkpoints: Vec<_> = (0..=n_advances).map(|_| advance(&mut whole)).collect();
+    for (n_done, checkpoint) in checkpoints.iter().enumerate() {
+        let mut resumed = T::of_checkpoint(checkpoint, &options, Place::ALONE).unwrap();
+        for _ in n_done..n_advances {
+            advance(&mut resumed);
+        }
+        let is_same = advance(&mut resumed).to_bytes() == checkpoints[n_advances].to_bytes();
+        assert!(is_same, "cut after {n_done}");
+    }
 }
 
 #[test]
@@ -460,6 +488,17 @@ fn ranks_share_a_run() {
     other_seed.seed = 2;
     let other = run(&new(&other_seed, None), &ranks(1)).unwrap();
     assert_ne!(other.agent.weights_hash(), hash(1));
+}
+
+/// A bar needs two reports for the time left, also where a step takes milliseconds.
+#[test]
+fn progress_is_told_each_hundred_steps() {
+    let mut steps = Vec::new();
+    train(&new(&small(), None), &ranks(2), &mut |report| {
+        steps.push(report.step)
+    })
+    .unwrap();
+    assert_eq!(steps, [100, 200, 300, 400, 500, 600, 700, 800, 900]);
 }
 
 #[test]

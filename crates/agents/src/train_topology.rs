@@ -2,14 +2,11 @@
 
 use shardgraph_collectives::messages::Mailbox;
 
-use crate::apex::lock_step::ApexLockStep;
 use crate::config::{AgentConfig, Algorithm};
 use crate::error::Error;
-use crate::impala::lock_step::ImpalaLockStep;
-use crate::local::train_locally;
 use crate::memory::{Parts, check_room};
-use crate::reinforce::ReinforceTrainer;
-use crate::run::{Start, TrainProgress};
+use crate::rank_trainer::check_alone;
+use crate::run::{Start, TrainOutcome, TrainProgress, train};
 use crate::run_options::RunOptions;
 use crate::topology::{TopologyOutcome, TopologyRun};
 
@@ -46,27 +43,36 @@ pub fn train_topology(
     let environments = options.environments_of(&config)?;
     config.check_on(&environments)?;
     check_room(&config, &environments, Parts::Together)?;
-    if options.n_ranks != 1 {
-        return Err(Error::input(format!(
-            "ranks: expected 1, given {}: the settings say how many actors and shards there are",
-            options.n_ranks
-        )));
-    }
+    check_alone(options.n_ranks)?;
     match &config.algorithm {
-        Algorithm::Apex(apex) if apex.lock_step => {
-            train_locally::<ApexLockStep>(start, options, progress)
-        }
-        Algorithm::Apex(settings) => {
+        Algorithm::Apex(settings) if !settings.lock_step => {
             TopologyRun::new(&config, settings, start, options).on_threads(progress)
         }
-        Algorithm::Impala(impala) if impala.lock_step => {
-            train_locally::<ImpalaLockStep>(start, options, progress)
-        }
-        Algorithm::Impala(settings) => {
+        Algorithm::Impala(settings) if !settings.lock_step => {
             TopologyRun::new(&config, settings, start, options).on_threads(progress)
         }
-        Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
+        Algorithm::Apex(_) | Algorithm::Impala(_) | Algorithm::Reinforce(_) => {
+            Ok(train(start, options, progress)?.into())
+        }
         other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn, ppo and sac)")),
+    }
+}
+
+impl From<TrainOutcome> for TopologyOutcome {
+    fn from(of: TrainOutcome) -> TopologyOutcome {
+        TopologyOutcome {
+            config: of.config,
+            n_steps: of.n_steps,
+            n_episodes: of.n_episodes,
+            n_updates: of.n_updates,
+            mean_return: of.mean_return,
+            weights: of.agent.weights().to_vec(),
+            lag: of.lag,
+            lost: Vec::new(),
+            n_inserted: 0,
+            n_sampled: 0,
+            n_stale: 0,
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which trainer the settings ask for.
 
+use crate::apex::lock_step::ApexLockStep;
+use crate::impala::lock_step::ImpalaLockStep;
+use crate::reinforce::ReinforceTrainer;
 use shardgraph_job::Checkpoint;
 
 use crate::config::{AgentConfig, Algorithm};
@@ -20,9 +23,12 @@ pub(crate) struct TrainerKind {
 }
 
 impl TrainerKind {
-    /// By the algorithm of these settings; DQN for one of another kind, which it refuses by name.
+    /// By the algorithm of these settings; DQN for those of actors on ranks, which it refuses by name.
     pub(crate) fn of(config: &AgentConfig) -> TrainerKind {
-        match config.algorithm {
+        match &config.algorithm {
+            Algorithm::Apex(apex) if apex.lock_step => TrainerKind::by::<ApexLockStep>(),
+            Algorithm::Impala(impala) if impala.lock_step => TrainerKind::by::<ImpalaLockStep>(),
+            Algorithm::Reinforce(_) => TrainerKind::by::<ReinforceTrainer>(),
             Algorithm::Ppo(_) => TrainerKind::by::<PpoTrainer>(),
             Algorithm::Sac(_) => TrainerKind::by::<SacTrainer>(),
             _ => TrainerKind::by::<DqnTrainer>(),

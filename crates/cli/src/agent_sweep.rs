@@ -31,6 +31,8 @@ Each combination of the values of --set is trained with each seed. Its score is 
 greedy episodes after training; the table has the interquartile mean of the scores over the seeds,
 with a bootstrap interval of 95 % (Agarwal et al. 2021).";
 
+/// Steps between the points of a run's curve, for every algorithm alike.
+const CURVE_STEPS: u64 = 1000;
 /// More runs than this are a mistake.
 const MAX_RUNS: usize = 10_000;
 
@@ -237,18 +239,9 @@ fn train_all(
 
 /// Trains and scores one run.
 fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Result<SweepRun> {
-    let (mut curve, mut reached) = (Vec::new(), None);
     let timer = Timer::start(&Device::host());
-    let mut progress = |progress: &TrainProgress| {
-        let Some(mean_return) = progress.mean_return else {
-            return;
-        };
-        curve.push((progress.step, mean_return));
-        let is_reached = sweep.target.is_some_and(|target| mean_return >= target);
-        if is_reached && reached.is_none() {
-            reached = Some((progress.step, timer.elapsed_s()));
-        }
-    };
+    let mut curve = LearningCurve::new(sweep.target);
+    let mut progress = |progress: &TrainProgress| curve.observe(progress, || timer.elapsed_s());
     let start = Start::New {
         config: config.clone(),
         folder: None,
@@ -274,8 +267,67 @@ fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Res
         score: played.mean_return(),
         seconds,
         steps_per_s: n_steps as f64 / seconds.max(1e-9),
-        steps_to_target: reached.map(|(step, _)| step),
-        seconds_to_target: reached.map(|(_, seconds)| seconds),
-        curve: thinned(curve),
+        steps_to_target: curve.reached.map(|(step, _)| step),
+        seconds_to_target: curve.reached.map(|(_, seconds)| seconds),
+        curve: thinned(curve.points),
     })
+}
+
+/// Mean returns of a run about every [`CURVE_STEPS`] steps, and where they reach the target.
+struct LearningCurve {
+    target: Option<f64>,
+    /// Step of the last report, whether or not it is a point.
+    last_step: u64,
+    points: Vec<(u64, f64)>,
+    /// Step and seconds of the first point that reaches the target.
+    reached: Option<(u64, f64)>,
+}
+
+impl LearningCurve {
+    fn new(target: Option<f64>) -> LearningCurve {
+        LearningCurve {
+            target,
+            last_step: 0,
+            points: Vec::new(),
+            reached: None,
+        }
+    }
+
+    /// Takes a report where the run has crossed a multiple of [`CURVE_STEPS`] since the last one.
+    fn observe(&mut self, report: &TrainProgress, elapsed_s: impl FnOnce() -> f64) {
+        let before = std::mem::replace(&mut self.last_step, report.step);
+        if report.step / CURVE_STEPS == before / CURVE_STEPS {
+            return;
+        }
+        let Some(mean_return) = report.mean_return else {
+            return;
+        };
+        self.points.push((report.step, mean_return));
+        let is_reached = self.target.is_some_and(|target| mean_return >= target);
+        if is_reached && self.reached.is_none() {
+            self.reached = Some((report.step, elapsed_s()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_has_a_point_each_thousand_steps_however_often_a_run_reports() {
+        let mut curve = LearningCurve::new(Some(5.0));
+        for step in (40..=4000).step_by(40) {
+            let report = TrainProgress {
+                step,
+                stop_at: 4000,
+                mean_return: (step > 1000).then_some(step as f64 / 400.0),
+                newly_lost: Vec::new(),
+            };
+            curve.observe(&report, || step as f64);
+        }
+        let points = [(2000, 5.0), (3000, 7.5), (4000, 10.0)];
+        assert_eq!(curve.points, points);
+        assert_eq!(curve.reached, Some((2000, 2000.0)));
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) struct SweepRun {
     pub(crate) score: f64,
     pub(crate) seconds: f64,
     pub(crate) steps_per_s: f64,
-    /// Of the steps at which progress was told.
+    /// Of the points of the curve, before it is thinned.
     pub(crate) steps_to_target: Option<u64>,
     pub(crate) seconds_to_target: Option<f64>,
     /// Steps and the mean return of the last 100 episodes.

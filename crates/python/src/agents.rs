@@ -42,7 +42,7 @@ pub(crate) fn agent_settings() -> Vec<(&'static str, &'static str)> {
 
 /// Trains an agent; it, and a dictionary of what the run was like.
 ///
-/// `make` makes environments of Python; without it the settings name them. `callback` is called with a dictionary about every thousand
+/// `make` makes environments of Python; without it the settings name them. `callback` is called with a dictionary about every hundred
 /// steps, and ends the training by an exception.
 #[pyfunction]
 pub(crate) fn train_agent<'py>(

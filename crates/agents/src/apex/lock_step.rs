@@ -1,7 +1,8 @@
 //! Ape-X with one actor, one shard and the learner in turn, in one thread: the same bits in every run, and what the ranks are tested by.
 
 use shardgraph_autodiff::Params;
-use shardgraph_job::Checkpoint;
+use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_job::{Checkpoint, Ranks};
 
 use super::actor::Actor;
 use super::checkpoint::{More, checkpoint_of, restore_parts};
@@ -13,7 +14,7 @@ use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::dqn::layout_of;
 use crate::error::Error;
-use crate::local::Local;
+use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::run_options::RunOptions;
 use crate::topology::LearnerState;
 
@@ -27,8 +28,8 @@ pub(crate) struct ApexLockStep {
     actor: Actor,
 }
 
-impl Local for ApexLockStep {
-    fn new(config: &AgentConfig, options: &RunOptions) -> Result<ApexLockStep, Error> {
+impl RankTrainer for ApexLockStep {
+    fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<ApexLockStep, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
         let apex = config.algorithm.apex()?;
@@ -43,7 +44,11 @@ impl Local for ApexLockStep {
         })
     }
 
-    fn of_checkpoint(checkpoint: &Checkpoint, options: &RunOptions) -> Result<ApexLockStep, Error> {
+    fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        options: &RunOptions,
+        place: Place,
+    ) -> Result<ApexLockStep, Error> {
         let (
             run,
             More {
@@ -51,7 +56,7 @@ impl Local for ApexLockStep {
             },
         ) = RunState::of(checkpoint, &options.device)?;
         let counters = counters.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
-        let mut lock_step = ApexLockStep::new(&run.config, options)?;
+        let mut lock_step = ApexLockStep::new(&run.config, options, place)?;
         restore(checkpoint, |state| {
             let learner = LearnerState::of_tensors(run.n_updates, state)?;
             lock_step.learner.restore_all(learner)?;
@@ -62,12 +67,12 @@ impl Local for ApexLockStep {
         Ok(lock_step)
     }
 
-    fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
-        checkpoint_of(&self.run, &self.learner, Some((&self.shard, &self.actor)))
+    fn to_checkpoint(&self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        checkpoint_of(&self.run, &self.learner, Some((&self.shard, &self.actor))).map(Some)
     }
 
     /// One block, and the updates that are due then.
-    fn advance(&mut self) -> Result<Advance, Error> {
+    fn advance(&mut self, _: &mut Comm, _: Timeout) -> Result<Advance, Error> {
         if self.actor.wants_weights() {
             self.actor.asked_for_weights();
             self.actor
@@ -78,7 +83,7 @@ impl Local for ApexLockStep {
         self.shard.insert(&block)?;
         let mut advance = Advance {
             n_steps: progress.n_steps,
-            lag: self.learner.n_updates - progress.version,
+            lag: Some(self.learner.n_updates - progress.version),
             episodes: progress.episodes,
             epsilon: Some(progress.epsilon),
             losses: Vec::new(),
@@ -100,8 +105,8 @@ impl Local for ApexLockStep {
         Ok(advance)
     }
 
-    fn run(&self) -> &RunState {
-        &self.run
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
     }
 
     fn params(&self) -> &Params {

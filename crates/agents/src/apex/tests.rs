@@ -17,13 +17,14 @@ use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::dqn::transition_layout;
 use crate::evaluation::{Choice, Evaluation};
-use crate::local::{Local, train_locally};
 use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
+use crate::tests::resume_from_every_checkpoint;
 use crate::tests::topologies::train_on_threads;
 use crate::topology::TopologyOutcome;
+use crate::train_topology::train_topology;
 
 fn small() -> ApexConfig {
     let mut apex = ApexConfig {
@@ -87,8 +88,7 @@ fn on_threads(apex: &ApexConfig, steps: u64) -> TopologyOutcome {
 fn in_lock_step_ranks_give_the_bits_of_one_thread() {
     let apex = lock_step();
     let config = config(&apex, 2500);
-    let expected =
-        train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    let expected = train_topology(&start_of(&config), &options(), &mut |_| ()).unwrap();
     assert!(expected.n_updates > 100, "{expected:?}");
     for _ in 0..2 {
         let ranks = on_threads(&apex, 2500);
@@ -111,24 +111,7 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
         gradient_blocks: 2,
         ..lock_step()
     };
-    let config = config(&apex, 10_000);
-    let mut whole = ApexLockStep::new(&config, &RunOptions::default()).unwrap();
-    let mut checkpoints = Vec::new();
-    for _ in 0..24 {
-        checkpoints.push(whole.to_checkpoint().unwrap());
-        whole.advance().unwrap();
-    }
-    let expected = whole.to_checkpoint().unwrap().to_bytes();
-    for (n_done, checkpoint) in checkpoints.iter().enumerate() {
-        let mut resumed = ApexLockStep::of_checkpoint(checkpoint, &RunOptions::default()).unwrap();
-        for _ in n_done..24 {
-            resumed.advance().unwrap();
-        }
-        assert!(
-            resumed.to_checkpoint().unwrap().to_bytes() == expected,
-            "cut after {n_done}"
-        );
-    }
+    resume_from_every_checkpoint::<ApexLockStep>(&config(&apex, 10_000), 24);
 }
 
 /// Replicas share the blocks of each batch: a run has the same bits with any number of them.
@@ -165,7 +148,7 @@ fn every_update_that_is_logged_has_a_line() {
             config: config(&apex, 1000),
             folder: Some(folder.path().join("run")),
         };
-        let outcome = train_locally::<ApexLockStep>(&start, &options(), &mut |_| ()).unwrap();
+        let outcome = train_topology(&start, &options(), &mut |_| ()).unwrap();
         let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
         let n_lines = metrics.matches("train/td_loss").count() as u64;
         assert!(outcome.n_updates > 40, "{outcome:?}"); // of 17 blocks
@@ -366,10 +349,10 @@ fn lock_step_goes_on_where_it_began() {
         let error = match on_ranks {
             true => {
                 train_on_threads(settings, &new, &options(), &mut |_| ()).unwrap();
-                train_locally::<ApexLockStep>(&start, &options(), &mut |_| ()).unwrap_err()
+                train_topology(&start, &options(), &mut |_| ()).unwrap_err()
             }
             false => {
-                train_locally::<ApexLockStep>(&new, &options(), &mut |_| ()).unwrap();
+                train_topology(&new, &options(), &mut |_| ()).unwrap();
                 train_on_threads(settings, &start, &options(), &mut |_| ()).unwrap_err()
             }
         };
@@ -416,8 +399,7 @@ fn it_learns() {
     apex.optimiser.learning_rate = 5e-4;
     let mut config = config(&apex, 60_000);
     config.environment = EnvironmentConfig::named("cartpole", 4);
-    let outcome =
-        train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    let outcome = train_topology(&start_of(&config), &options(), &mut |_| ()).unwrap();
     let mut agent = new_agent(&apex, &cartpole(), 3, &Device::host()).unwrap();
     agent.set_weights(&outcome.weights).unwrap();
     let greedy = Evaluation::play(&mut agent, &cartpole(), (20, Choice::Greedy), 1)

@@ -1,7 +1,8 @@
 //! IMPALA with one actor and the learner in turn, in one thread: the same bits in every run, and what the ranks are tested by.
 
 use shardgraph_autodiff::Params;
-use shardgraph_job::Checkpoint;
+use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_job::{Checkpoint, Ranks};
 
 use super::actor::Actor;
 use super::checkpoint::{More, checkpoint_of, restore_actor};
@@ -11,7 +12,7 @@ use crate::advance::Advance;
 use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::local::Local;
+use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::run_options::RunOptions;
 use crate::topology::LearnerState;
 
@@ -25,8 +26,8 @@ pub(crate) struct ImpalaLockStep {
     unroll: Unroll,
 }
 
-impl Local for ImpalaLockStep {
-    fn new(config: &AgentConfig, options: &RunOptions) -> Result<ImpalaLockStep, Error> {
+impl RankTrainer for ImpalaLockStep {
+    fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<ImpalaLockStep, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
         let impala = config.algorithm.impala()?;
@@ -44,10 +45,11 @@ impl Local for ImpalaLockStep {
     fn of_checkpoint(
         checkpoint: &Checkpoint,
         options: &RunOptions,
+        place: Place,
     ) -> Result<ImpalaLockStep, Error> {
         let (run, More { actor_episodes }) = RunState::of(checkpoint, &options.device)?;
         let episodes = actor_episodes.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
-        let mut lock_step = ImpalaLockStep::new(&run.config, options)?;
+        let mut lock_step = ImpalaLockStep::new(&run.config, options, place)?;
         restore(checkpoint, |state| {
             let learner = LearnerState::of_tensors(run.n_updates, state)?;
             lock_step.learner.restore_all(learner)?;
@@ -58,12 +60,12 @@ impl Local for ImpalaLockStep {
         Ok(lock_step)
     }
 
-    fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
-        checkpoint_of(&self.run, &self.learner, Some(&self.actor))
+    fn to_checkpoint(&self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        checkpoint_of(&self.run, &self.learner, Some(&self.actor)).map(Some)
     }
 
     /// An unroll of the actor, which is a batch, and the update.
-    fn advance(&mut self) -> Result<Advance, Error> {
+    fn advance(&mut self, _: &mut Comm, _: Timeout) -> Result<Advance, Error> {
         let before = self.actor.n_steps;
         self.actor.collect(&mut self.unroll)?;
         let lag = self.learner.n_updates - self.unroll.version;
@@ -77,15 +79,15 @@ impl Local for ImpalaLockStep {
         let is_logged = self.learner.n_updates.is_multiple_of(self.log_updates);
         Ok(Advance {
             n_steps: self.actor.n_steps - before,
-            lag,
+            lag: Some(lag),
             episodes: self.unroll.episodes.clone(),
             epsilon: None,
             losses: is_logged.then(|| losses.scalars()).into_iter().collect(),
         })
     }
 
-    fn run(&self) -> &RunState {
-        &self.run
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
     }
 
     fn params(&self) -> &Params {

@@ -17,13 +17,13 @@ use super::lock_step::ImpalaLockStep;
 use super::trajectory::Unroll;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::experience::tests::put_before_the_limit;
-use crate::local::{Local, train_locally};
 use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
+use crate::tests::resume_from_every_checkpoint;
 use crate::tests::topologies::{feed, run_learner, train_on_threads};
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;
@@ -83,7 +83,7 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
         let impala = lock_step(lstm);
         let config = config(&impala, (2000, 6));
         let start = start_of(&config);
-        let expected = train_locally::<ImpalaLockStep>(&start, &options(), &mut |_| ()).unwrap();
+        let expected = train_topology(&start, &options(), &mut |_| ()).unwrap();
         assert_eq!(expected.n_updates, 48); // 42 steps each
         for _ in 0..2 {
             let ranks =
@@ -104,24 +104,7 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
 #[test]
 fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     let config = config(&lock_step(Some(5)), (10_000, 6));
-    let mut whole = ImpalaLockStep::new(&config, &RunOptions::default()).unwrap();
-    let mut checkpoints = Vec::new();
-    for _ in 0..12 {
-        checkpoints.push(whole.to_checkpoint().unwrap());
-        whole.advance().unwrap();
-    }
-    let expected = whole.to_checkpoint().unwrap().to_bytes();
-    for (n_done, checkpoint) in checkpoints.iter().enumerate() {
-        let mut resumed =
-            ImpalaLockStep::of_checkpoint(checkpoint, &RunOptions::default()).unwrap();
-        for _ in n_done..12 {
-            resumed.advance().unwrap();
-        }
-        assert!(
-            resumed.to_checkpoint().unwrap().to_bytes() == expected,
-            "cut after {n_done}"
-        );
-    }
+    resume_from_every_checkpoint::<ImpalaLockStep>(&config, 12);
 }
 
 /// One actor has at most 2 unrolls on their way, of which 3 make a batch: its weights are at most an update old.
@@ -579,7 +562,7 @@ fn it_learns() {
         let mut config = config(&impala, (150_000, 8));
         config.seed = seed;
         let start = start_of(&config);
-        let outcome = train_locally::<ImpalaLockStep>(&start, &options(), &mut |_| ()).unwrap();
+        let outcome = train_topology(&start, &options(), &mut |_| ()).unwrap();
         let mean_return = outcome.mean_return.unwrap();
         assert!(mean_return > 130.0, "seed {seed}: {mean_return}");
     }

@@ -12,11 +12,9 @@ use super::checkpoint::{More, checkpoint_of, gather_episodes, restore_blocks};
 use super::config::PpoConfig;
 use super::update::{Losses, UpdateProgram};
 use crate::advance::Advance;
-use crate::agent::Agent;
 use crate::checkpoint::{Learner, RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::{Error, diverged};
-use crate::policy_agent::PolicyAgent;
 use crate::policy_program::build_policy_by;
 use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::rules::Rule;
@@ -313,12 +311,6 @@ impl RankTrainer for PpoTrainer {
 
     fn params(&self) -> &Params {
         &self.params
-    }
-
-    fn into_agent(self: Box<Self>, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
-        let mut agent = PolicyAgent::of_config(&self.run.config, options)?;
-        agent.set_weights(self.params.trained())?;
-        Ok(Box::new(agent))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_job::tags;
 
@@ -9,11 +10,13 @@ use super::config::ReinforceConfig;
 use super::rewards::rewards;
 use super::trainer::ReinforceTrainer;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
-use crate::local::{Local, train_locally};
+use crate::rank_trainer::{Place, RankTrainer};
 use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::corridors;
+use crate::tests::resume_from_every_checkpoint;
+use crate::train_topology::train_topology;
 
 fn config(steps: u64) -> AgentConfig {
     let mut reinforce = ReinforceConfig::default();
@@ -30,24 +33,7 @@ fn config(steps: u64) -> AgentConfig {
 
 #[test]
 fn a_run_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
-    let mut whole = ReinforceTrainer::new(&config(10_000), &RunOptions::default()).unwrap();
-    let mut checkpoints = Vec::new();
-    for _ in 0..8 {
-        checkpoints.push(whole.to_checkpoint().unwrap());
-        whole.advance().unwrap();
-    }
-    let expected = whole.to_checkpoint().unwrap().to_bytes();
-    for (n_done, checkpoint) in checkpoints.iter().enumerate() {
-        let mut resumed =
-            ReinforceTrainer::of_checkpoint(checkpoint, &RunOptions::default()).unwrap();
-        for _ in n_done..8 {
-            resumed.advance().unwrap();
-        }
-        assert!(
-            resumed.to_checkpoint().unwrap().to_bytes() == expected,
-            "cut after {n_done}"
-        );
-    }
+    resume_from_every_checkpoint::<ReinforceTrainer>(&config(10_000), 8);
 }
 
 /// A policy that is linear in what it sees keeps the pole up until the limit stops it; a constant push lets it fall.
@@ -58,7 +44,7 @@ fn with_policy(pushes: [f32; 4]) -> ReinforceTrainer {
     };
     reinforce.network.hidden = Vec::new();
     reinforce.batch_episodes = 3;
-    let mut trainer = ReinforceTrainer::new(&config, &RunOptions::default()).unwrap();
+    let mut trainer = ReinforceTrainer::new(&config, &RunOptions::default(), Place::ALONE).unwrap();
     // Action 1 pushes to the right; the value is 7 + x + 2 theta.
     let policy: Vec<f32> = pushes.iter().flat_map(|&w| [0.0, w]).collect();
     trainer.set_linear(&policy, &[0.0, 0.0], &[1.0, 0.0, 2.0, 0.0], &[7.0]);
@@ -110,10 +96,13 @@ fn masks_count_in_what_is_learned() {
             environments: Some(corridors(has_pace)),
             ..RunOptions::default()
         };
-        let mut trainer = ReinforceTrainer::new(&config, &options).unwrap();
+        let mut trainer = ReinforceTrainer::new(&config, &options, Place::ALONE).unwrap();
         let (policy, biases) = (vec![0.0; 5 * n_columns], vec![0.0; n_columns]);
         trainer.set_linear(&policy, &biases, &[0.0; 5], &[0.0]);
-        let losses = &trainer.advance().unwrap().losses[0];
+        let losses = &trainer
+            .advance(&mut Comm::solo(), Timeout::default())
+            .unwrap()
+            .losses[0];
         let (_, entropy) = losses
             .iter()
             .find(|(tag, _)| *tag == tags::ENTROPY)
@@ -136,8 +125,7 @@ fn it_learns() {
             config,
             folder: None,
         };
-        let outcome =
-            train_locally::<ReinforceTrainer>(&start, &RunOptions::default(), &mut |_| ()).unwrap();
+        let outcome = train_topology(&start, &RunOptions::default(), &mut |_| ()).unwrap();
         let mean_return = outcome.mean_return.unwrap();
         assert!(mean_return > 150.0, "seed {seed}: {mean_return}");
     }

@@ -2,10 +2,11 @@
 //! lives from one batch to the next.
 
 use shardgraph_autodiff::{Ctx, Params, Shape};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{ActorCritic, Optimiser, SoftmaxPolicy};
 use shardgraph_device::Device;
 use shardgraph_environments::{Actions, VectorEnvironment};
-use shardgraph_job::{Checkpoint, Tensors, tags};
+use shardgraph_job::{Checkpoint, Ranks, Tensors, tags};
 use shardgraph_random::KeyedRng;
 
 use super::config::ReinforceConfig;
@@ -16,9 +17,9 @@ use crate::checkpoint::{NoMore, RunState, restore};
 use crate::config::AgentConfig;
 use crate::episodes::{Episode, MAX_EPISODE_STEPS, check_length};
 use crate::error::Error;
-use crate::local::Local;
 use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
+use crate::rank_trainer::{Place, RankTrainer, Standing};
 use crate::run_environments::last_observations;
 use crate::run_options::RunOptions;
 
@@ -153,8 +154,12 @@ impl ReinforceTrainer {
     }
 }
 
-impl Local for ReinforceTrainer {
-    fn new(config: &AgentConfig, options: &RunOptions) -> Result<ReinforceTrainer, Error> {
+impl RankTrainer for ReinforceTrainer {
+    fn new(
+        config: &AgentConfig,
+        options: &RunOptions,
+        _: Place,
+    ) -> Result<ReinforceTrainer, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
         let (reinforce, device) = (config.algorithm.reinforce()?, &options.device);
@@ -179,9 +184,10 @@ impl Local for ReinforceTrainer {
     fn of_checkpoint(
         checkpoint: &Checkpoint,
         options: &RunOptions,
+        place: Place,
     ) -> Result<ReinforceTrainer, Error> {
         let (run, NoMore {}) = RunState::of(checkpoint, &options.device)?;
-        let mut trainer = ReinforceTrainer::new(&run.config, options)?;
+        let mut trainer = ReinforceTrainer::new(&run.config, options, place)?;
         restore(checkpoint, |state| {
             trainer.params.set_flat(&state.f32s("weights")?)?;
             Ok(trainer.optimiser.restore(state.u8s("optimiser")?)?)
@@ -190,17 +196,17 @@ impl Local for ReinforceTrainer {
         Ok(trainer)
     }
 
-    fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
+    fn to_checkpoint(&self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
         self.params.sync()?;
         self.optimiser.sync()?;
         let mut tensors = Tensors::new();
         tensors.add_f32("weights", self.params.flat())?;
         tensors.add_u8("optimiser", self.optimiser.to_bytes())?;
-        self.run.to_checkpoint(NoMore {}, &tensors)
+        self.run.to_checkpoint(NoMore {}, &tensors).map(Some)
     }
 
     /// A batch of episodes and one step.
-    fn advance(&mut self) -> Result<Advance, Error> {
+    fn advance(&mut self, _: &mut Comm, _: Timeout) -> Result<Advance, Error> {
         let mut batch = EpisodeBatch::default();
         let mut advance = Advance::default();
         for episode in self.play()? {
@@ -226,8 +232,8 @@ impl Local for ReinforceTrainer {
         Ok(advance)
     }
 
-    fn run(&self) -> &RunState {
-        &self.run
+    fn standing(&self) -> Standing<'_> {
+        self.run.standing()
     }
 
     fn params(&self) -> &Params {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use shardgraph_autodiff::Params;
-use shardgraph_job::{Checkpoint, Folder, tags};
+use shardgraph_collectives::Comm;
+use shardgraph_job::{Checkpoint, Ranks, RunRecorder, tags};
 use shardgraph_storage::hash_numbers;
 
 use super::lag::PolicyLag;
@@ -18,8 +19,6 @@ use crate::run::{Log, Start, TrainProgress, WEIGHTS, last_step};
 use crate::run_options::RunOptions;
 use crate::weights;
 
-const MEAN_LAG: &str = "train/policy_lag";
-const MAX_LAG: &str = "train/max_policy_lag";
 const LOST: &str = "train/lost_ranks";
 
 /// See the head of this file.
@@ -51,7 +50,8 @@ impl Books {
     /// Of a run that begins, or goes on where `run` stands.
     pub(crate) fn open(
         run: RunState,
-        (folder, stop_at): (Option<Folder>, Option<u64>),
+        recorder: Option<RunRecorder>,
+        stop_at: Option<u64>,
     ) -> Result<Books, Error> {
         let n_steps = run.n_steps;
         let stop_at = last_step(&run.config, n_steps, stop_at)?;
@@ -64,7 +64,7 @@ impl Books {
             n_lost_told: 0,
             least_epsilon: None,
             n_arrivals: BTreeMap::new(),
-            log: folder.map(Log::open).transpose()?,
+            log: recorder.map(Log::new),
         })
     }
 
@@ -76,9 +76,13 @@ impl Books {
         restore: impl FnOnce(LearnerState) -> Result<(), Error>,
     ) -> Result<Books, Error> {
         let device = &options.device;
-        let (run, folder) = start.open(
-            |config| Ok(RunState::first(config, 1, device)),
-            |newest| {
+        let place = start.place();
+        let mut comm = Comm::solo();
+        let mut alone = Ranks::new(&mut comm, options.deadline);
+        let (run, taken) = place.load(
+            &mut alone,
+            |_| Ok(RunState::first(&start.config()?, 1, device)),
+            |_, newest| {
                 let (run, OwnPart { lock_step, actor_episodes }) = RunState::of(newest, device)?;
                 if lock_step.is_some() || actor_episodes.is_some() {
                     return Err(Error::input(format!(
@@ -92,7 +96,8 @@ impl Books {
                 Ok(run)
             },
         )?;
-        Books::open(run, (folder, options.stop_at))
+        let recorder = place.open(&mut alone, taken)?;
+        Books::open(run, recorder, options.stop_at)
     }
 
     /// The mean return is over the episodes of actors that explore with at most this probability.
@@ -193,10 +198,9 @@ impl Books {
         };
         let mut all = vec![
             (tags::STEPS_PER_SECOND, log.steps_per_s()),
-            (MEAN_LAG, self.lag.mean() as f32),
-            (MAX_LAG, self.lag.max() as f32),
             (LOST, self.lost.len() as f32),
         ];
+        all.extend(self.lag.scalars());
         all.extend_from_slice(scalars);
         log.line(self.run.n_steps, &all)
     }
@@ -261,7 +265,7 @@ mod tests {
             n_updates,
             ..RunState::first(&config, 1, &Device::host())
         };
-        let mut books = Books::open(run, (None, None)).unwrap();
+        let mut books = Books::open(run, None, None).unwrap();
         [1, 1, 2, 1].map(|rank| books.arrival(rank))
     }
 
@@ -269,7 +273,7 @@ mod tests {
     fn the_mean_return_is_of_who_explores_the_least() {
         let config = AgentConfig::named("cartpole-apex").unwrap();
         let run = RunState::first(&config, 1, &Device::host());
-        let mut books = Books::open(run, (None, None)).unwrap();
+        let mut books = Books::open(run, None, None).unwrap();
         books.mean_is_up_to(0.01);
         let mut count = |episodic_return, epsilon| {
             let episode = Episode {

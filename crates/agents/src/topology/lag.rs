@@ -23,6 +23,14 @@ impl PolicyLag {
         self.max = self.max.max(n_updates);
     }
 
+    /// Mean and largest lag, for the metrics.
+    pub(crate) fn scalars(&self) -> [(&'static str, f32); 2] {
+        [
+            ("train/policy_lag", self.mean() as f32),
+            ("train/max_policy_lag", self.max as f32),
+        ]
+    }
+
     /// The mean; 0 before the first.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.n.max(1) as f64

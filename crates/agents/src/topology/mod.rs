@@ -4,7 +4,7 @@
 mod actors;
 mod books;
 mod farewell;
-mod lag;
+pub(crate) mod lag;
 mod learner_group;
 mod outcome;
 mod port;

@@ -125,7 +125,7 @@ def train(
     :param env_options: options of the environment.
     :param out: folder of metrics, checkpoints and weights, from which ``resume=True`` goes on and :func:`load` reads.
     :param ranks: ranks that share each batch, of DQN and PPO; any number gives the same bits.
-    :param callback: called about every thousand steps with step, stop_at, mean_return and newly_lost; an exception ends the training.
+    :param callback: called about every hundred steps with step, stop_at, mean_return and newly_lost; an exception ends the training.
     """
     text = json.dumps(dict(settings)) if isinstance(settings, Mapping) else os.fspath(settings)
     over: dict[str, Any] = {name: value for name, value in (("steps", steps), ("seed", seed)) if value is not None}
