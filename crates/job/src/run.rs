@@ -36,6 +36,15 @@ pub trait Trainer {
     /// Those of the job.
     fn checkpoint(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Self::Error>;
 
+    /// Called on rank 0 after a checkpoint was written into the run's folder.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn checkpoint_written(&self, folder: &Path) -> Result<(), Self::Error> {
+        let _ = folder;
+        Ok(())
+    }
+
     /// Called after the last step, before the ranks compare their parameters.
     ///
     /// # Errors
@@ -108,7 +117,10 @@ fn take_steps<T: Trainer>(
             && schedule.is_due(before, trainer.step(), until, ranks)?
         {
             schedule.timed(|| match (trainer.checkpoint(ranks)?, &recorder) {
-                (Some(checkpoint), Some(recorder)) => Ok(recorder.write_checkpoint(&checkpoint)?),
+                (Some(checkpoint), Some(recorder)) => {
+                    recorder.write_checkpoint(&checkpoint)?;
+                    trainer.checkpoint_written(recorder.path())
+                }
                 _ => Ok::<(), T::Error>(()),
             })?;
         }

@@ -8,7 +8,7 @@ use shardgraph_costgraph::{Graph, Objective, Problem};
 use shardgraph_random::KeyedRng;
 
 use super::TrainConfig;
-use super::queue::{Job, Ranks, number_of, words_of};
+use super::queue::{Job, SearchQueue, number_of, words_of};
 use crate::error::Error;
 use crate::features::{Read, value_of_nodes};
 use crate::options::PlaceOptions;
@@ -104,7 +104,11 @@ impl<'g> Instances<'g> {
     }
 
     /// What the networks read of these problems; the ranks share the short searches behind those that are read for the first time.
-    pub(crate) fn read(&self, batch: &[usize], ranks: &mut Ranks) -> Result<Vec<Read<'_>>, Error> {
+    pub(crate) fn read(
+        &self,
+        batch: &[usize],
+        queue: &mut SearchQueue<'_, '_>,
+    ) -> Result<Vec<Read<'_>>, Error> {
         let missing = self.missing(batch, |instance| instance.value.get().is_none());
         let n_features = self.policy.n_node_features();
         let job = |&idx: &usize| Job {
@@ -114,7 +118,7 @@ impl<'g> Instances<'g> {
         let jobs: Vec<Job> = missing.iter().map(job).collect();
         let found = match jobs.is_empty() {
             true => Vec::new(),
-            false => ranks.run(&jobs, &|at| self.node_features(missing[at]))?,
+            false => queue.run(&jobs, &|at| self.node_features(missing[at]))?,
         };
         for (&idx, words) in missing.iter().zip(found) {
             let node_features = words.into_iter().map(f32::from_bits).collect();
@@ -189,7 +193,7 @@ impl<'g> Instances<'g> {
         &self,
         jobs: &[RewardJob],
         tables: &BetaTables,
-        ranks: &mut Ranks,
+        queue: &mut SearchQueue<'_, '_>,
     ) -> Result<Vec<f32>, Error> {
         let batch: Vec<usize> = jobs.iter().map(|job| job.problem).collect();
         let missing = self.missing(&batch, |instance| instance.denominator.get().is_none());
@@ -200,7 +204,7 @@ impl<'g> Instances<'g> {
             .chain((0..jobs.len()).map(Search::Proposed))
             .collect();
         let shared: Vec<Job> = searches.iter().map(|&of| self.job(of, &batch)).collect();
-        let found = ranks.run(&shared, &|at| {
+        let found = queue.run(&shared, &|at| {
             let value = match searches[at] {
                 Search::Uniform(idx, nth) => self.search(idx, self.uniform_seed(idx, nth), None),
                 Search::Proposed(job) => self.proposed(&jobs[job], tables),

@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardgraph_agents::rewards;
-use shardgraph_components::autodiff::collectives::{Comm, Op, Reduction, Timeout};
+use shardgraph_components::autodiff::collectives::{Op, Reduction};
 use shardgraph_components::autodiff::device::Timer;
+use shardgraph_job::Ranks;
 
 use crate::error::Error;
 
@@ -23,11 +24,9 @@ pub(super) struct Job {
 /// Makes the search of a number, and gives what came of it.
 pub(super) type Work<'w> = &'w (dyn Fn(usize) -> Result<Vec<u32>, Error> + Sync);
 
-/// The ranks of a run, with how fast each has been.
-pub(super) struct Ranks {
-    comm: Comm,
-    /// Of each exchange.
-    timeout: Timeout,
+/// Threads of this rank, and how fast each rank has been.
+#[derive(Default)]
+pub(super) struct SearchPool {
     n_threads: usize,
     /// One for each rank; none before the first round.
     workers: Vec<Worker>,
@@ -52,42 +51,28 @@ impl Worker {
     }
 }
 
-impl Ranks {
-    pub(super) fn new(comm: Comm, n_threads: usize) -> Result<Ranks, Error> {
+impl SearchPool {
+    pub(super) fn new(n_threads: usize) -> Result<SearchPool, Error> {
         if n_threads == 0 {
             return Err(Error::options("threads = 0: expected at least 1"));
         }
-        Ok(Ranks::of(comm, Timeout::default(), n_threads))
-    }
-
-    fn of(comm: Comm, timeout: Timeout, n_threads: usize) -> Ranks {
-        Ranks {
-            comm,
-            timeout,
+        Ok(SearchPool {
             n_threads,
-            workers: Vec::new(),
-            #[cfg(test)]
-            n_done: 0,
-        }
+            ..SearchPool::default()
+        })
     }
+}
 
-    /// One rank with one thread.
-    pub(super) fn alone() -> Ranks {
-        Ranks::of(Comm::solo(), Timeout::default(), 1)
-    }
+/// The pools of all ranks, as one of them sees them during a step.
+pub(super) struct SearchQueue<'q, 'c> {
+    pub(super) ranks: &'q mut Ranks<'c>,
+    pub(super) pool: SearchPool,
+}
 
-    /// The same threads as the one rank of another communicator.
-    pub(super) fn with_comm(self, comm: Comm, timeout: Timeout) -> Ranks {
-        Ranks::of(comm, timeout, self.n_threads)
-    }
-
-    pub(super) fn into_comm(self) -> Comm {
-        self.comm
-    }
-
+impl SearchQueue<'_, '_> {
     /// What comes of each job, done by one rank and handed to all. Every rank calls this with the same jobs.
     ///
-    /// Who does what depends on how fast the ranks were; what comes of it does not. A wait for another rank ends after the default deadline.
+    /// Who does what depends on how fast the ranks were; what comes of it does not. A wait for another rank ends after the ranks' timeout.
     ///
     /// # Errors
     /// What `work` says, on the rank that did it; `Ranks` where another one is gone.
@@ -97,8 +82,8 @@ impl Ranks {
     pub(super) fn run(&mut self, jobs: &[Job], work: Work<'_>) -> Result<Vec<Vec<u32>>, Error> {
         self.meet()?;
         let costs: Vec<u64> = jobs.iter().map(|job| job.cost).collect();
-        let shares = hand_out(&costs, &self.workers);
-        let rank = self.comm.rank() as usize;
+        let shares = hand_out(&costs, &self.pool.workers);
+        let rank = self.ranks.rank() as usize;
         let (found, nanoseconds) = self.do_own(&shares[rank], work)?;
         // What comes of the jobs, in their order, and behind it each rank's nanoseconds.
         let mut starts = vec![0];
@@ -115,7 +100,7 @@ impl Ranks {
         self.exchange(&mut words)?;
         let (of_jobs, of_ranks) = words.split_at(n_words);
         let of_ranks = of_ranks.chunks_exact(2).zip(&shares);
-        for (worker, (nanoseconds, own)) in self.workers.iter_mut().zip(of_ranks) {
+        for (worker, (nanoseconds, own)) in self.pool.workers.iter_mut().zip(of_ranks) {
             let own = own.iter().map(|&job| costs[job]);
             worker.has_done(own.fold(0, u64::saturating_add), number_of(nanoseconds));
         }
@@ -127,7 +112,7 @@ impl Ranks {
     fn do_own(&mut self, own: &[usize], work: Work<'_>) -> Result<(Vec<Vec<u32>>, u64), Error> {
         let done: Vec<OnceLock<Vec<u32>>> = own.iter().map(|_| OnceLock::new()).collect();
         let nanoseconds = AtomicU64::new(0);
-        rewards(own.len(), self.n_threads, &|at| {
+        rewards(own.len(), self.pool.n_threads, &|at| {
             let timer = Timer::wall();
             // A thread alone sets each.
             let _ = done[at].set(work(own[at])?);
@@ -136,7 +121,7 @@ impl Ranks {
         })?;
         #[cfg(test)]
         {
-            self.n_done += own.len() as u64;
+            self.pool.n_done += own.len() as u64;
         }
         let found = done.into_iter().filter_map(OnceLock::into_inner);
         Ok((found.collect(), nanoseconds.into_inner()))
@@ -148,27 +133,27 @@ impl Ranks {
             buf: words.into(),
             reduction: Reduction::Sum,
         };
-        Ok(self.comm.run(op, self.timeout)?)
+        Ok(self.ranks.comm.run(op, self.ranks.timeout)?)
     }
 
     /// Asks each rank how many threads it has.
     fn meet(&mut self) -> Result<(), Error> {
-        if !self.workers.is_empty() {
+        if !self.pool.workers.is_empty() {
             return Ok(());
         }
-        let own = [self.n_threads as u64];
-        let mut n_threads = vec![0u64; self.comm.size() as usize];
+        let own = [self.pool.n_threads as u64];
+        let mut n_threads = vec![0u64; self.ranks.size() as usize];
         let op = Op::AllGather {
             send: (&own).into(),
             recv: n_threads.as_mut_slice().into(),
         };
-        self.comm.run(op, self.timeout)?;
+        self.ranks.comm.run(op, self.ranks.timeout)?;
         let worker = |n_threads| Worker {
             n_threads,
             cost: 0,
             nanoseconds: 0,
         };
-        self.workers = n_threads.into_iter().map(worker).collect();
+        self.pool.workers = n_threads.into_iter().map(worker).collect();
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::autodiff::collectives::{Comm, Timeout};
 use shardgraph_components::autodiff::device::{Device, DeviceKind};
 use shardgraph_costgraph::Graph;
-use shardgraph_job::{Checkpoint, Folder, Metrics, Ranks, tags, wall_time};
+use shardgraph_job::{Checkpoint, CheckpointSchedule, LoopOptions, Ranks, RunPlace, check_until};
 
 use super::{StepReport, TrainConfig, Trainer};
 use crate::error::Error;
@@ -21,7 +21,7 @@ pub(super) const RUN: &str = "run.json";
 /// Version 1 had no names, cost classes and numbers of consumers in that hash.
 pub(super) const VERSION: u32 = 2;
 /// The policy's file in the folder of a run.
-const POLICY: &str = "policy.safetensors";
+pub(super) const POLICY: &str = "policy.safetensors";
 
 /// `run.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,16 +75,15 @@ pub struct TrainOutcome {
 /// # Errors
 /// `Run` or `Options` where it holds no whole checkpoint of such a run.
 pub fn config_of_run(folder: &Path) -> Result<TrainConfig, Error> {
-    let checkpoint = Checkpoint::newest(folder, FILES)?.ok_or_else(|| none_in(folder))?;
+    let none = || {
+        Error::options(format!(
+            "{}: there is no complete checkpoint to resume from",
+            folder.display()
+        ))
+    };
+    let checkpoint = Checkpoint::newest(folder, FILES)?.ok_or_else(none)?;
     let file: RunFile = checkpoint.json(RUN, VERSION)?;
     Ok(file.config)
-}
-
-fn none_in(folder: &Path) -> Error {
-    let folder = folder.display();
-    Error::options(format!(
-        "{folder}: there is no complete checkpoint to resume from"
-    ))
 }
 
 /// Trains a policy on these graphs, in a folder where one is named; `on_step` sees each step.
@@ -107,13 +106,13 @@ pub fn train(
 }
 
 /// As [`train`], as one rank of several: each calls this with the same settings, graphs and options. The ranks share the searches
-/// behind features, denominators and rewards; the networks run on every rank. Rank 0 alone writes the folder, the others read its checkpoint where a run is resumed.
+/// behind features, denominators and rewards; the networks run on every rank. Rank 0 alone reads and writes the folder; it sends the others its checkpoint where a run is resumed.
 ///
 /// # Errors
 /// As [`train`]; `Ranks` where another rank is gone, and `Options` where the ranks are not of one mind about settings, graphs and step.
 ///
 /// # Determinism
-/// That of [`Trainer::with_comm`]: the same bits for any number of ranks.
+/// That of [`Trainer::step_on`]: the same bits for any number of ranks.
 pub fn train_on_ranks(
     config: &TrainConfig,
     graphs: &[Graph],
@@ -122,117 +121,45 @@ pub fn train_on_ranks(
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
     let mut ranks = Ranks::new(comm, options.timeout);
-    let is_first = ranks.is_first();
-    let (trainer, place) = ranks.fail_together(|ranks| -> Result<_, Error> {
-        let begun = begin(config, graphs, options, is_first)?;
-        let (trainer, _) = &begun;
-        let inputs = (
-            "set of settings, graphs and checkpoint",
-            trainer.fingerprint()?,
-        );
+    let place = RunPlace {
+        folder: options.folder.clone(),
+        resume: options.resume,
+        files: FILES,
+        results: &[POLICY],
+    };
+    let (mut trainer, taken) = place.load(
+        &mut ranks,
+        |_| new_trainer(config, graphs, options),
+        |_, newest| resumed(newest, graphs, options),
+    )?;
+    let until = options.stop_at.unwrap_or(trainer.config().steps);
+    ranks.fail_together(|ranks| -> Result<(), Error> {
+        let inputs = trainer.fingerprint()?;
+        let inputs = ("set of settings, graphs and checkpoint", inputs);
         ranks.agree(&[Ranks::version_fact(), inputs])?;
-        Ok(begun)
-    })?;
-    // Only now, so that ranks which are not of one mind leave no folder behind.
-    let kept = ranks.fail_together(|_| place.map(Place::open).transpose())?;
-    let own = std::mem::replace(ranks.comm, Comm::solo());
-    let mut trainer = trainer.with_comm(own, options.timeout);
-    let outcome = go_on(&mut trainer, kept, options, on_step);
-    *ranks.comm = trainer.into_comm();
-    ranks.fail_together(|_| outcome)
-}
-
-/// Steps to the last, and the policy.
-fn go_on(
-    trainer: &mut Trainer<'_>,
-    mut kept: Option<Kept>,
-    options: &TrainOptions,
-    on_step: &mut dyn FnMut(&StepReport),
-) -> Result<TrainOutcome, Error> {
-    let stop_at = options.stop_at.unwrap_or(trainer.config().steps);
-    let n_steps = trainer.n_steps();
-    if stop_at < n_steps.max(1) {
-        return Err(Error::options(format!(
-            "the run is at step {n_steps} already: give at least {}, not {stop_at}",
-            n_steps.max(1)
-        )));
-    }
-    let mut reports = Vec::new();
-    while trainer.n_steps() < stop_at {
-        let report = trainer.step()?;
-        if let Some(kept) = &mut kept {
-            kept.append(&report)?;
-            let is_due = report
-                .step
-                .is_multiple_of(trainer.config().checkpoint_steps);
-            if is_due || report.step == stop_at {
-                kept.checkpoint(trainer)?;
-                trainer.policy()?.write(&kept.folder.path().join(POLICY))?;
-            }
+        if until == 0 {
+            return Err(Error::options(
+                "the last step: expected at least 1, given 0",
+            ));
         }
-        on_step(&report);
-        reports.push(report);
-    }
-    let policy = trainer.policy()?;
-    if let Some(kept) = &kept {
-        policy.write(&kept.folder.path().join(POLICY))?;
-    }
+        Ok(check_until(trainer.n_steps(), until)?)
+    })?;
+    let recorder = place.open(&mut ranks, taken)?;
+    let schedule = CheckpointSchedule::every_steps(trainer.config().checkpoint_steps);
+    let steps = LoopOptions {
+        until,
+        schedule: options.folder.is_some().then_some(schedule),
+    };
+    let mut reports = Vec::new();
+    shardgraph_job::run(&mut trainer, &mut ranks, recorder, steps, &mut |report| {
+        on_step(report);
+        reports.push(*report);
+    })?;
     Ok(TrainOutcome {
-        policy,
+        policy: trainer.policy()?,
         n_steps: trainer.n_steps(),
         reports,
     })
-}
-
-/// The folder that a run is to be kept in.
-enum Place {
-    /// That of a run that goes on.
-    Old(Folder),
-    /// Where a new run's is to be made.
-    New(PathBuf),
-}
-
-impl Place {
-    fn open(self) -> Result<Kept, Error> {
-        let folder = match self {
-            Place::Old(folder) => folder,
-            Place::New(path) => Folder::of_new_run(&path, FILES, &[POLICY])?,
-        };
-        let metrics = folder.open_metrics(wall_time())?;
-        Ok(Kept { folder, metrics })
-    }
-}
-
-/// A trainer, and where it is to be kept; nothing is made yet.
-fn begin<'g>(
-    config: &TrainConfig,
-    graphs: &'g [Graph],
-    options: &TrainOptions,
-    writes: bool,
-) -> Result<(Trainer<'g>, Option<Place>), Error> {
-    let Some(path) = &options.folder else {
-        if options.resume {
-            return Err(Error::options("name the folder of the run to go on with"));
-        }
-        return Ok((new_trainer(config, graphs, options)?, None));
-    };
-    if options.resume {
-        if options.start.is_some() {
-            let message =
-                "a run that is resumed has a policy already: leave out the one to begin with";
-            return Err(Error::options(message));
-        }
-        if !writes {
-            let checkpoint = Checkpoint::newest(path, FILES)?.ok_or_else(|| none_in(path))?;
-            return Ok((resumed(&checkpoint, graphs, options)?, None));
-        }
-        let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
-        let trainer = resumed(&checkpoint, graphs, options)?;
-        return Ok((trainer, Some(Place::Old(folder))));
-    }
-    // Settings that cannot be right leave no folder behind.
-    let trainer = new_trainer(config, graphs, options)?;
-    Ok((trainer, writes.then(|| Place::New(path.clone()))))
 }
 
 fn resumed<'g>(
@@ -240,15 +167,12 @@ fn resumed<'g>(
     graphs: &'g [Graph],
     options: &TrainOptions,
 ) -> Result<Trainer<'g>, Error> {
-    let file: RunFile = checkpoint.json(RUN, VERSION)?;
-    let given = options.device.kind().family();
-    if file.device != given {
-        let origin = checkpoint.origin();
-        return Err(Error::options(format!(
-            "{origin}: the run began on device `{}`, which `{given}` differs from in the last bits: resume it there",
-            file.device
-        )));
+    if options.start.is_some() {
+        let message = "a run that is resumed has a policy already: leave out the one to begin with";
+        return Err(Error::options(message));
     }
+    let file: RunFile = checkpoint.json(RUN, VERSION)?;
+    checkpoint.check_device(&file.device, options.device.kind().family())?;
     let trainer = Trainer::of_checkpoint(checkpoint, graphs, options.threads)?;
     Ok(trainer.on_device(&options.device))
 }
@@ -264,28 +188,4 @@ fn new_trainer<'g>(
         trainer.begin_with(policy)?;
     }
     Ok(trainer)
-}
-
-/// The folder of a run that takes steps.
-struct Kept {
-    folder: Folder,
-    metrics: Metrics,
-}
-
-impl Kept {
-    fn append(&mut self, report: &StepReport) -> Result<(), Error> {
-        let mut scalars = vec![
-            (tags::LOSS, report.loss),
-            (tags::VALUE_LOSS, report.baseline_error),
-            (tags::ENTROPY, report.entropy),
-            (tags::GRADIENT_NORM, report.gradient_norm),
-        ];
-        scalars.extend(report.reward.map(|reward| ("train/reward", reward)));
-        Ok(self.metrics.append(wall_time(), report, &scalars)?)
-    }
-
-    fn checkpoint(&mut self, trainer: &Trainer<'_>) -> Result<(), Error> {
-        let checkpoint = trainer.to_checkpoint()?;
-        Ok(self.folder.write_checkpoint(&checkpoint, &self.metrics)?)
-    }
 }

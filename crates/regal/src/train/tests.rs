@@ -10,6 +10,7 @@ use shardgraph_components::autodiff::device::Device;
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
 use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
 use shardgraph_error::Class;
+use shardgraph_job::Ranks;
 
 use super::*;
 use crate::policy::{EncoderShape, Policy, Preset};
@@ -410,11 +411,12 @@ fn ranks_change_no_bit_and_one_of_them_keeps_the_run() {
 fn ranks_make_each_search_once_and_change_no_bit() {
     let graphs = graphs(4);
     let run = |n_ranks| {
-        let outcomes = threads::run(n_ranks, |comm| {
+        let outcomes = threads::run(n_ranks, |mut comm| {
             let n_threads = 1 + comm.rank() as usize % 2;
-            let trainer = Trainer::new(&config(3), &graphs, n_threads).unwrap();
-            let mut trainer = trainer.with_comm(comm, Timeout::default());
-            let reports: Vec<StepReport> = (0..3).map(|_| trainer.step().unwrap()).collect();
+            let mut trainer = Trainer::new(&config(3), &graphs, n_threads).unwrap();
+            let mut ranks = Ranks::new(&mut comm, Timeout::default());
+            let mut step = |_| trainer.step_on(&mut ranks).unwrap();
+            let reports: Vec<StepReport> = (0..3).map(&mut step).collect();
             let bytes = trainer.to_checkpoint().unwrap().to_bytes();
             (trainer.n_searches(), (reports, bytes))
         });

@@ -1,5 +1,7 @@
 //! REINFORCE with a baseline: one step after the other, each decided by the settings, the graphs, and the weights before it.
 
+use std::path::Path;
+
 use serde::Serialize;
 use shardgraph_agents::policy_gradient;
 use shardgraph_brkga::BetaTables;
@@ -11,15 +13,15 @@ use shardgraph_components::autodiff::{Eager, Params};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Initialiser, Optimiser};
 use shardgraph_costgraph::Graph;
-use shardgraph_job::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, Ranks, RunRecorder, Tensors, tags};
 use shardgraph_random::KeyedRng;
 use shardgraph_storage::{hash, hash_numbers};
 
 use super::TrainConfig;
 use super::instance::{Instances, RewardJob};
 use super::loss::{Batch, Learner};
-use super::queue::Ranks;
-use super::run::{RUN, RunFile, STATE, VERSION};
+use super::queue::{SearchPool, SearchQueue};
+use super::run::{POLICY, RUN, RunFile, STATE, VERSION};
 use crate::error::Error;
 use crate::policy::{Actions, BaselineNetwork, Contexts, Policy, PolicyNetwork};
 
@@ -74,7 +76,7 @@ pub struct Trainer<'g> {
     n_of_policy: usize,
     optimiser: Optimiser,
     device: Device,
-    ranks: Ranks,
+    pool: SearchPool,
     n_steps: u64,
 }
 
@@ -110,7 +112,7 @@ impl<'g> Trainer<'g> {
             params,
             n_of_policy,
             device: Device::host(),
-            ranks: Ranks::new(Comm::solo(), n_threads)?,
+            pool: SearchPool::new(n_threads)?,
             n_steps: 0,
             config: config.clone(),
         })
@@ -137,22 +139,6 @@ impl<'g> Trainer<'g> {
         let mut weights = self.params.flat().to_vec();
         weights[..self.n_of_policy].copy_from_slice(policy.params().flat());
         Ok(self.params.set_flat(&weights)?)
-    }
-
-    /// As one rank of several, each of which has the same settings and graphs, takes the same steps, and makes its part of the searches
-    /// behind features, denominators and rewards: each goes to the rank that would be through with it first. A wait for another
-    /// rank ends after `timeout`.
-    ///
-    /// # Determinism
-    /// The same bits for any number of ranks: what a search finds is made by one of them and handed to the others as it is.
-    #[must_use]
-    pub fn with_comm(mut self, comm: Comm, timeout: Timeout) -> Trainer<'g> {
-        self.ranks = self.ranks.with_comm(comm, timeout);
-        self
-    }
-
-    pub(super) fn into_comm(self) -> Comm {
-        self.ranks.into_comm()
     }
 
     /// From a checkpoint, whose settings it has.
@@ -244,19 +230,32 @@ impl<'g> Trainer<'g> {
     /// # Errors
     /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
     pub fn step(&mut self) -> Result<StepReport, Error> {
-        let mut ranks = std::mem::replace(&mut self.ranks, Ranks::alone());
-        let report = self.step_as(&mut ranks);
-        self.ranks = ranks;
+        self.step_on(&mut Ranks::new(&mut Comm::solo(), Timeout::default()))
+    }
+
+    /// As [`Trainer::step`] of one rank of several, each of which has the same settings and graphs, takes the same steps, and makes its part
+    /// of the searches behind features, denominators and rewards: each goes to the rank that would be through with it first.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`]; `Ranks` where another rank is gone, or comes later than the ranks' timeout.
+    ///
+    /// # Determinism
+    /// The same bits for any number of ranks: what a search finds is made by one of them and handed to the others as it is.
+    pub fn step_on(&mut self, ranks: &mut Ranks<'_>) -> Result<StepReport, Error> {
+        let pool = std::mem::take(&mut self.pool);
+        let mut queue = SearchQueue { ranks, pool };
+        let report = self.step_with(&mut queue);
+        self.pool = queue.pool;
         report
     }
 
-    fn step_as(&mut self, ranks: &mut Ranks) -> Result<StepReport, Error> {
+    fn step_with(&mut self, queue: &mut SearchQueue<'_, '_>) -> Result<StepReport, Error> {
         let learner = Learner {
             network: &self.network,
             baseline: &self.baseline,
             config: &self.config,
         };
-        let (graphs, contexts) = self.draw(ranks)?;
+        let (graphs, contexts) = self.draw(queue)?;
         let mut comm = Comm::solo();
         // The logits that are sampled are those that the loss differentiates: one pass.
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
@@ -264,7 +263,7 @@ impl<'g> Trainer<'g> {
         let of_graphs = logits.graphs.map(|var| ctx.values(var)).transpose()?;
         let of_graphs = of_graphs.unwrap_or_default();
         let of_ops = ctx.values(logits.ops)?;
-        let batch = self.batch(&graphs, contexts, &of_ops, &of_graphs, ranks)?;
+        let batch = self.batch(&graphs, contexts, &of_ops, &of_graphs, queue)?;
         let parts = learner.loss(&mut ctx, logits, &batch)?;
         let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
         let (device, params) = (&self.device, &mut self.params);
@@ -282,12 +281,12 @@ impl<'g> Trainer<'g> {
     }
 
     /// The graphs of the next step and what the networks read of them, by the seed and the number of the step.
-    fn draw(&self, ranks: &mut Ranks) -> Result<(Vec<usize>, Contexts), Error> {
+    fn draw(&self, queue: &mut SearchQueue<'_, '_>) -> Result<(Vec<usize>, Contexts), Error> {
         let n = self.instances.len() as u64;
         let mut draw = KeyedRng::new(self.config.seed, "regal graphs", self.n_steps);
         let graphs = (0..self.config.batch_graphs).map(|_| draw.below(n) as usize);
         let graphs: Vec<usize> = graphs.collect();
-        let contexts = Contexts::new(&self.space, &self.instances.read(&graphs, ranks)?)?;
+        let contexts = Contexts::new(&self.space, &self.instances.read(&graphs, queue)?)?;
         Ok((graphs, contexts))
     }
 
@@ -298,7 +297,7 @@ impl<'g> Trainer<'g> {
         contexts: Contexts,
         logits: &[f32],
         of_graphs: &[f32],
-        ranks: &mut Ranks,
+        queue: &mut SearchQueue<'_, '_>,
     ) -> Result<Batch, Error> {
         let space = self.network.actions();
         let entropy = space.entropy(logits) as f32;
@@ -322,7 +321,7 @@ impl<'g> Trainer<'g> {
                 levels.collect::<Result<_, Error>>()?
             }
         };
-        let rewards = self.rewards(graphs, &contexts, &samples, &crossovers, ranks)?;
+        let rewards = self.rewards(graphs, &contexts, &samples, &crossovers, queue)?;
         Ok(Batch {
             contexts,
             samples,
@@ -350,7 +349,7 @@ impl<'g> Trainer<'g> {
         contexts: &Contexts,
         samples: &[Actions],
         crossovers: &[Vec<u32>],
-        ranks: &mut Ranks,
+        queue: &mut SearchQueue<'_, '_>,
     ) -> Result<Vec<f32>, Error> {
         let mut draw = KeyedRng::new(self.config.seed, "regal rewards", self.n_steps);
         let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
@@ -368,7 +367,53 @@ impl<'g> Trainer<'g> {
                 });
             }
         }
-        self.instances.rewards(&jobs, &self.tables, ranks)
+        self.instances.rewards(&jobs, &self.tables, queue)
+    }
+}
+
+impl shardgraph_job::Trainer for Trainer<'_> {
+    type Report = StepReport;
+    type Error = Error;
+
+    fn step(&self) -> u64 {
+        self.n_steps
+    }
+
+    fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<StepReport, Error> {
+        self.step_on(ranks)
+    }
+
+    fn record(&mut self, report: &StepReport, recorder: &mut RunRecorder) -> Result<(), Error> {
+        let mut scalars = vec![
+            (tags::LOSS, report.loss),
+            (tags::VALUE_LOSS, report.baseline_error),
+            (tags::ENTROPY, report.entropy),
+            (tags::GRADIENT_NORM, report.gradient_norm),
+        ];
+        scalars.extend(report.reward.map(|reward| ("train/reward", reward)));
+        Ok(recorder.append(report, &scalars)?)
+    }
+
+    fn checkpoint(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        let checkpoint = || self.to_checkpoint();
+        ranks.is_first().then(checkpoint).transpose()
+    }
+
+    /// Whoever stops a run has the policy of its last checkpoint.
+    fn checkpoint_written(&self, folder: &Path) -> Result<(), Error> {
+        self.write_results(folder)
+    }
+
+    fn end(&mut self, _: &mut Ranks<'_>) -> Result<(), Error> {
+        Ok(self.params.sync()?)
+    }
+
+    fn params_hash(&self) -> Option<u64> {
+        Some(hash_numbers(self.params.flat().iter().copied()))
+    }
+
+    fn write_results(&self, folder: &Path) -> Result<(), Error> {
+        self.policy()?.write(&folder.join(POLICY))
     }
 }
 
@@ -376,7 +421,7 @@ impl<'g> Trainer<'g> {
 impl Trainer<'_> {
     /// Searches that this rank has made.
     pub(super) fn n_searches(&self) -> u64 {
-        self.ranks.n_done
+        self.pool.n_done
     }
 
     /// The derivatives of the loss by the biases of the logits of crossover on the first graph, ops deciding what they like; a NaN stands
@@ -386,10 +431,13 @@ impl Trainer<'_> {
         mut rewards: Vec<f32>,
         crossovers: Vec<Vec<u32>>,
     ) -> Vec<f32> {
-        let mut ranks = Ranks::alone();
-        let read = self.instances.read(&[0], &mut ranks).unwrap();
-        let contexts = Contexts::new(&self.space, &read).unwrap();
         let mut comm = Comm::solo();
+        let mut queue = SearchQueue {
+            ranks: &mut Ranks::new(&mut comm, Timeout::default()),
+            pool: SearchPool::new(1).unwrap(),
+        };
+        let read = self.instances.read(&[0], &mut queue).unwrap();
+        let contexts = Contexts::new(&self.space, &read).unwrap();
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
         let logits = self.network.logits(&mut ctx, &contexts).unwrap();
         let values = ctx.values(logits.ops).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use shardgraph_components::autodiff::collectives::threads;
+use shardgraph_components::autodiff::collectives::{Timeout, threads};
 use shardgraph_random::KeyedRng;
 
 use super::*;
@@ -143,15 +143,18 @@ fn ranks_share_the_jobs_and_all_have_what_comes_of_them() {
                 .collect();
             let expected: Vec<Vec<u32>> = (0..n_jobs).map(|job| words(job, job % 4)).collect();
             let n_done: Vec<AtomicU32> = (0..n_jobs).map(|_| AtomicU32::new(0)).collect();
-            let outcomes = threads::run(n_ranks, |comm| {
-                let mut ranks = Ranks::new(comm, 1 + n_jobs % 3).unwrap();
+            let outcomes = threads::run(n_ranks, |mut comm| {
+                let mut queue = SearchQueue {
+                    ranks: &mut Ranks::new(&mut comm, Timeout::default()),
+                    pool: SearchPool::new(1 + n_jobs % 3).unwrap(),
+                };
                 let work = |job: usize| {
                     n_done[job].fetch_add(1, Ordering::Relaxed);
                     Ok(words(job, job % 4))
                 };
-                let rounds = (0..3).map(|_| ranks.run(&jobs, &work).unwrap());
+                let rounds = (0..3).map(|_| queue.run(&jobs, &work).unwrap());
                 assert!(rounds.into_iter().all(|found| found == expected));
-                ranks.n_done
+                queue.pool.n_done
             });
             assert!(n_done.iter().all(|n| n.load(Ordering::Relaxed) == 3));
             let each: Vec<u64> = outcomes.into_iter().map(Result::unwrap).collect();
@@ -174,5 +177,5 @@ fn numbers_are_themselves_as_words() {
     ] {
         assert_eq!(number_of(&words_of(number)), number);
     }
-    assert!(Ranks::new(Comm::solo(), 0).is_err());
+    assert!(SearchPool::new(0).is_err());
 }

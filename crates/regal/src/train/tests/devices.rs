@@ -65,7 +65,10 @@ fn a_run_goes_on_on_the_kind_of_device_that_it_began_on() {
         &mut |_| (),
     );
     let message = refused.unwrap_err().to_string();
-    assert!(message.contains("began on device `emulated`"), "{message}");
+    assert!(
+        message.contains("the run computes on `emulated`"),
+        "{message}"
+    );
     let outcome = train(&config(4), &graphs, &on_emulator(true, None), &mut |_| ()).unwrap();
     assert_eq!(outcome.n_steps, 4);
     let whole = TrainOptions {
