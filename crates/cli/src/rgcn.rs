@@ -23,7 +23,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --repeats 10
   shardgraph rgcn info aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv
-  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --partition grid --format json
+  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --partition m1 --format json
   shardgraph rgcn plan ba-rel:800000:2.5:100:zipf --devices 4 --device-memory 512MiB";
 
 /// Classify the nodes of relational graphs (R-GCN)
@@ -37,9 +37,8 @@ pub(crate) struct RgcnArgs {
 /// The cut of messages, of training and of its plan.
 #[derive(Debug, Args)]
 struct PartitionArgs {
-    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
-    /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
-    /// sources); with exact sums the result is the same
+    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced)
+    /// or m2 (whole relations, in a snake); with exact sums the result is the same
     #[arg(
         help_heading = "Ranks and devices",
         hide_short_help = true,

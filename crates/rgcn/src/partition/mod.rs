@@ -50,32 +50,19 @@ pub enum Method {
     M1,
     /// Whole relations in the order of their edges, dealt 1..P, P..1, 1..P and so on (a snake).
     M2,
-    /// Relations in the order of their cost, each to the part with the least; those that are too
-    /// large for that are cut by source.
-    Lpt,
     /// Ranges of sources of equal cost, all relations alike: no row of V is in two parts.
     Source,
-    /// Groups of relations of equal cost, and in each group ranges of sources of equal cost.
-    Grid,
 }
 
 impl Method {
     /// All methods.
-    pub const ALL: [Method; 5] = [
-        Method::M1,
-        Method::M2,
-        Method::Lpt,
-        Method::Source,
-        Method::Grid,
-    ];
+    pub const ALL: [Method; 3] = [Method::M1, Method::M2, Method::Source];
 }
 words!(
     Method, Error, Error::config, "method";
     "m1" => M1,
     "m2" => M2,
-    "lpt" => Lpt,
     "source" => Source,
-    "grid" => Grid,
 );
 
 /// From `start` on, up to the next segment of the relation, its sources are of `part`.
@@ -121,10 +108,7 @@ impl Partition {
     /// [`Error::Config`] for no part, or more than [`MAX_PARTS`].
     ///
     /// # Complexity
-    /// Time O(pairs + relations log relations) for [`Method::M1`], [`Method::M2`] and
-    /// [`Method::Source`]; up to eight times that for [`Method::Lpt`] and [`Method::Grid`], which
-    /// cut relations finer until the parts are even. Memory up to 24 B a pair and, for
-    /// [`Method::Grid`], 8 B a node and group.
+    /// Time O(pairs + relations log relations), memory 8 B a relation or block.
     ///
     /// # Source
     /// M1 and M2 are the two methods that R-GCN was first cut by: relations dealt out for equal
@@ -157,13 +141,11 @@ impl Partition {
         let segments = match method {
             Method::M1 => work.fewest_edges(),
             Method::M2 => work.snake(),
-            Method::Lpt => work.longest_first(),
             Method::Source => {
                 own_nodes = work.source_cut();
                 let row = assign::segments_of_cut(&own_nodes);
                 vec![row; pairs.n_relations() as usize]
             }
-            Method::Grid => work.grid(),
         };
         Ok(Partition {
             method,

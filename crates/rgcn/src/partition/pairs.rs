@@ -100,13 +100,4 @@ impl Pairs {
     pub fn as_slice(&self) -> &[Pair] {
         &self.pairs
     }
-
-    /// For each relation its pairs, by source.
-    pub(super) fn by_relation(&self) -> Vec<Vec<Pair>> {
-        let mut rows = vec![Vec::new(); self.n_relations as usize];
-        for &pair in &self.pairs {
-            rows[pair.relation as usize].push(pair);
-        }
-        rows
-    }
 }

@@ -273,7 +273,7 @@ fn ranks_have_the_bits_of_one_rank() {
             epochs: 2,
             ..config.clone()
         };
-        for (n_ranks, partition, resume) in [(2, Method::Source, false), (3, Method::Lpt, true)] {
+        for (n_ranks, partition, resume) in [(2, Method::Source, false), (3, Method::M1, true)] {
             let options = RunOptions {
                 n_ranks,
                 partition,

@@ -305,7 +305,7 @@ fn a_run_goes_on_with_another_partition() {
         train(&graph, &labels, &config(epochs), &options, &mut |_| {}).unwrap()
     };
     let whole = go("whole", 5, 1, Method::Source, false);
-    go("parts", 2, 3, Method::Lpt, false);
+    go("parts", 2, 3, Method::M1, false);
     let resumed = go("parts", 5, 4, Method::M2, true);
     assert_eq!(whole.params_hash, resumed.params_hash);
 }

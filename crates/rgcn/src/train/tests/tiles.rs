@@ -116,7 +116,7 @@ fn predictions_are_within_five_percent_of_what_is_held() {
                 epochs: 2,
                 ..config.clone()
             };
-            for (n_ranks, partition) in [(1, Method::Source), (3, Method::Source), (3, Method::Lpt)]
+            for (n_ranks, partition) in [(1, Method::Source), (3, Method::Source), (3, Method::M2)]
             {
                 let go = |budget| run_by((&graph, &labels), &config, (n_ranks, partition), budget);
                 let whole = go(None);
@@ -133,9 +133,9 @@ fn predictions_are_within_five_percent_of_what_is_held() {
                     let ratio = device.predicted_bytes as f64 / device.peak_bytes as f64;
                     // What is dealt by pair is predicted for all nodes, as in full mode.
                     let is_met = match (partition, mode) {
-                        (Method::Lpt, Mode::Pruned) => ratio > 0.95,
+                        (Method::M2, Mode::Pruned) => ratio > 0.95,
                         // Its gradients are those of the widest layer.
-                        (Method::Lpt, Mode::Full) => (0.95..1.06).contains(&ratio),
+                        (Method::M2, Mode::Full) => (0.95..1.06).contains(&ratio),
                         _ => (0.95..1.05).contains(&ratio),
                     };
                     let case = format!("variant {variant}, {mode}, {n_ranks} ranks by {partition}");
