@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
-    Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, target_steps, train,
+    Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, target_steps,
     train_as_rank,
 };
 use shardgraph_solver::{EmbeddingKind, HeadKind, PaperModel};
@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
 use crate::text::Layout;
-use crate::world::{ExchangeArgs, World, WorldArgs, of_first, settle};
+use crate::world::{ExchangeArgs, Processes, WorldArgs, of_first, settle};
 use crate::{interrupt, output_file};
 
 const EXAMPLE: &str = "\
@@ -171,7 +171,7 @@ struct Inputs {
     options: RunOptions,
 }
 
-/// Trains and prints the answer.
+/// Trains and prints the answer. Several processes all end with the same exit code; the first alone prints.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let file = match &args.config {
         Some(path) => ConfigFile::read(path),
@@ -182,34 +182,12 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let ranks = args.world.ranks.or(known.and_then(|file| file.ranks));
     let deadline = args.world.timeout.or(known.and_then(|file| file.timeout));
     let deadline = deadline.unwrap_or_default();
-    match args.world.open(ranks, deadline)? {
-        World::Threads(n_ranks) => {
-            let ranks = Ranks::Threads(n_ranks);
-            let steps = steps_to(args, || target(args))?;
-            let inputs = load(args, file, &args.report, ranks, deadline, steps)?;
-            let timer = Timer::start(&Device::host());
-            let mut show = Show::new(&args.report, &inputs);
-            let outcome = train(&inputs.config, &inputs.options, &mut |report| {
-                show.step(report);
-            })?;
-            let times = show.finish();
-            finish(args, &inputs, &outcome, timer.elapsed_s(), times)
-        }
-        World::Process(mut comm) => run_as_rank(args, file, &mut comm, deadline),
-    }
-}
-
-/// As one of several processes. All end with the same exit code; the first alone prints.
-fn run_as_rank(
-    args: &TrainArgs,
-    file: Result<ConfigFile, BadInput>,
-    comm: &mut Comm,
-    deadline: Timeout,
-) -> anyhow::Result<()> {
+    let mut processes: Processes = args.world.open(ranks, deadline)?.into();
+    let comm = &mut processes.comm;
     let report = args.report.of_rank(comm.rank());
-    let ranks = Ranks::Processes(comm.size());
     let steps = steps_to(args, || of_first(comm, deadline, || target(args)))?;
-    let inputs = load(args, file, &report, ranks, deadline, steps);
+    let inputs = load(args, file, &report, &processes, deadline, steps);
+    let comm = &mut processes.comm;
     let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report, &inputs);
@@ -222,13 +200,6 @@ fn run_as_rank(
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
-}
-
-/// How many ranks there are, and what they are.
-#[derive(Clone, Copy)]
-enum Ranks {
-    Threads(u32),
-    Processes(u32),
 }
 
 /// The steps of the flags; of a run that goes on without, those that it was to have.
@@ -253,17 +224,13 @@ fn load(
     args: &TrainArgs,
     file: Result<ConfigFile, BadInput>,
     report: &ReportArgs,
-    ranks: Ranks,
+    processes: &Processes,
     deadline: Timeout,
     steps: Option<u64>,
 ) -> anyhow::Result<Inputs> {
     let file = file?;
     let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
-    let (n_ranks, is_process) = match ranks {
-        Ranks::Threads(n_ranks) => (n_ranks, false),
-        Ranks::Processes(n_ranks) => (n_ranks, true),
-    };
-    let device = args.world.device(kind, is_process, report)?;
+    let device = args.world.device(kind, processes.rank.is_some(), report)?;
     let config = config(args, &file, steps)?;
     let folder = folder(args, &file)?;
     if let Some(svg) = &args.svg {
@@ -277,7 +244,7 @@ fn load(
         config,
         options: RunOptions {
             problem: None,
-            n_ranks,
+            n_ranks: processes.n_ranks,
             n_batch_ranks: args.batch_ranks.or(file.batch_ranks).unwrap_or(1),
             communication: args.exchange.communication.or(file.communication),
             folder: Some(folder.to_owned()),

@@ -104,6 +104,31 @@ pub(crate) enum World {
     Process(Comm),
 }
 
+/// The processes of a command; one alone has its ranks as threads.
+pub(crate) struct Processes {
+    pub(crate) comm: Comm,
+    pub(crate) n_ranks: u32,
+    /// Rank of this process, where a launcher started it.
+    pub(crate) rank: Option<u32>,
+}
+
+impl From<World> for Processes {
+    fn from(world: World) -> Processes {
+        match world {
+            World::Threads(n_ranks) => Processes {
+                comm: Comm::solo(),
+                n_ranks,
+                rank: None,
+            },
+            World::Process(comm) => Processes {
+                n_ranks: comm.size(),
+                rank: Some(comm.rank()),
+                comm,
+            },
+        }
+    }
+}
+
 impl WorldArgs {
     /// Finds out which ranks there are, and joins the other processes. A number of ranks, from `--ranks` or a configuration file, means threads.
     pub(crate) fn open(&self, ranks: Option<u32>, deadline: Timeout) -> anyhow::Result<World> {

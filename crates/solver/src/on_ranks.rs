@@ -26,16 +26,46 @@ pub(crate) fn on_threads<R: Send>(
     collect_ranks(results)
 }
 
+/// Options of a job on the processes of `comm`: several of them are its ranks, one alone has threads.
+pub(crate) fn options_on(comm: &Comm, options: &SolveOptions) -> SolveOptions {
+    let n_ranks = match comm.size() {
+        1 => options.n_ranks,
+        n_processes => n_processes,
+    };
+    SolveOptions {
+        n_ranks,
+        ..options.clone()
+    }
+}
+
 /// What every rank does, to the same answer.
 pub(crate) struct SameAnswer<'j, R> {
+    /// Refuses what does not fit into memory, where so many processes share it.
+    pub(crate) check_memory: &'j dyn Fn(u32) -> Result<(), Error>,
     pub(crate) run: &'j (dyn Fn(&mut Comm, &mut Progress<'_>) -> Result<R, Error> + Sync),
     /// Hash of what all ranks must find.
     pub(crate) fingerprint: &'j dyn Fn(&R) -> Fingerprint,
 }
 
 impl<R: Send> SameAnswer<'_, R> {
-    /// Runs as all ranks on threads of this process; rank 0 reports.
-    pub(crate) fn on_threads(
+    /// Runs on the processes of `comm`, as [`options_on`] has them; rank 0 reports.
+    pub(crate) fn find(
+        &self,
+        comm: &mut Comm,
+        options: &SolveOptions,
+        progress: &mut (dyn FnMut(u32, usize) + Send),
+    ) -> Result<R, Error> {
+        match comm.size() {
+            1 => {
+                (self.check_memory)(1)?;
+                self.on_threads(options, progress)
+            }
+            _ => self.as_rank(&mut Ranks::new(comm, options.deadline), progress),
+        }
+    }
+
+    /// Runs as all ranks on threads of this process.
+    fn on_threads(
         &self,
         options: &SolveOptions,
         progress: &mut (dyn FnMut(u32, usize) + Send),
@@ -57,13 +87,10 @@ impl<R: Send> SameAnswer<'_, R> {
     }
 
     /// Runs as one rank of a world of processes that [agree on their input](agree_on_input).
-    pub(crate) fn as_rank(
-        &self,
-        ranks: &mut Ranks<'_>,
-        progress: &mut Progress<'_>,
-    ) -> Result<R, Error> {
+    fn as_rank(&self, ranks: &mut Ranks<'_>, progress: &mut Progress<'_>) -> Result<R, Error> {
         let is_first = ranks.is_first();
         let answer = ranks.fail_together(|ranks| {
+            (self.check_memory)(ranks.size())?;
             (self.run)(ranks.comm, &mut |n_candidates, n_picks| {
                 if is_first {
                     progress(n_candidates, n_picks);
@@ -85,19 +112,22 @@ fn different_answers() -> Error {
 }
 
 /// Refuses on all processes what one has other than rank 0: the program, `inputs`, the policy or
-/// the options.
-pub(crate) fn agree_on_input(
-    ranks: &mut Ranks<'_>,
-    inputs: &[(&str, u64)],
+/// the options. One process alone computes nothing for that.
+pub(crate) fn agree_on_input<'n>(
+    comm: &mut Comm,
+    inputs: impl FnOnce() -> Vec<(&'n str, u64)>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
 ) -> Result<(), Error> {
+    if comm.size() == 1 {
+        return Ok(());
+    }
     let policy_and_options = [
         ("policy", policy_fingerprint(policy)),
         ("set of options", options_fingerprint(options)),
     ];
-    let facts = [&[Ranks::version_fact()], inputs, &policy_and_options].concat();
-    Ok(ranks.agree(&facts)?)
+    let facts = [&[Ranks::version_fact()], &inputs()[..], &policy_and_options].concat();
+    Ok(Ranks::new(comm, options.deadline).agree(&facts)?)
 }
 
 /// The results of all ranks, or the error that explains best why there are none: a rank's own error, not another rank's

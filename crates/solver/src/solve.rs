@@ -13,9 +13,8 @@ use crate::error::ErrorKind;
 use crate::exchange::Exchange;
 use crate::inference::Episode;
 use crate::kept_scores::is_sparse;
-use crate::on_ranks::{Progress, SameAnswer, agree_on_input, on_threads};
+use crate::on_ranks::{SameAnswer, agree_on_input, on_threads, options_on};
 use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
-use crate::residual::Ranks;
 use crate::{Error, SolveOptions, TrainedPolicy, solve_problem};
 use job::PolicyRun;
 
@@ -83,40 +82,11 @@ pub fn solve(
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Solution, Error> {
-    let timer = Timer::start(&Device::host());
-    policy.check_problem(&MINIMUM_VERTEX_COVER)?;
-    if let Some(graph) = graph_with_kept_rows(adjacency, policy, options) {
-        return solve_with_kept_rows(graph, policy, options, progress);
-    }
-    let job = PolicyRun::new(adjacency, policy, options)?;
-    job.check_memory(1)?;
-    let on_rank = SameAnswer {
-        run: &|comm, progress| job.run_rank(comm, progress),
-        fingerprint: &cover_fingerprint,
-    };
-    let episode = on_rank.on_threads(options, progress)?;
-    checked(episode, &job, adjacency, &timer)
+    solve_as_rank(&mut Comm::solo(), adjacency, policy, options, progress)
 }
 
 fn cover_fingerprint(episode: &Episode) -> Fingerprint {
     Fingerprint::new().words(episode.cover.iter().map(|&node| u64::from(node)))
-}
-
-fn checked(
-    episode: Episode,
-    job: &PolicyRun<'_>,
-    adjacency: &Adjacency,
-    timer: &Timer,
-) -> Result<Solution, Error> {
-    check_cover(adjacency, &episode.cover)?;
-    Ok(Solution {
-        cover: episode.cover,
-        n_steps: episode.n_steps,
-        path: job.path,
-        storage: adjacency.storage(),
-        exchange: episode.exchange,
-        seconds: timer.elapsed_s(),
-    })
 }
 
 /// The graph, where rows of three or more layers are kept from pick to pick: on one rank of the
@@ -160,7 +130,7 @@ fn solve_with_kept_rows(
 
 /// As [`solve`], as one rank of a world of processes: all call it with the same arguments, and all get the same answer.
 ///
-/// The number of ranks is that of `comm`, not that of `options`. Each process has the whole graph and works on its part of it. `progress` is
+/// Several processes are the ranks; one alone has those of `options`, as threads. Each process has the whole graph and works on its part of it. `progress` is
 /// called on rank 0.
 ///
 /// # Errors
@@ -190,27 +160,32 @@ pub fn solve_as_rank(
     adjacency: &Adjacency,
     policy: &TrainedPolicy,
     options: &SolveOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Solution, Error> {
     let timer = Timer::start(&Device::host());
-    let options = SolveOptions {
-        n_ranks: comm.size(),
-        ..options.clone()
-    };
-    let mut ranks = Ranks::new(comm, options.deadline);
-    let inputs = [("graph", graph_fingerprint(adjacency))];
-    agree_on_input(&mut ranks, &inputs, policy, &options)?;
+    let options = options_on(comm, options);
+    let inputs = || vec![("graph", graph_fingerprint(adjacency))];
+    agree_on_input(comm, inputs, policy, &options)?;
     policy.check_problem(&MINIMUM_VERTEX_COVER)?;
+    if let Some(graph) = graph_with_kept_rows(adjacency, policy, &options) {
+        return solve_with_kept_rows(graph, policy, &options, progress);
+    }
     let job = PolicyRun::new(adjacency, policy, &options)?;
     let on_rank = SameAnswer {
-        run: &|comm, progress| {
-            job.check_memory(options.n_ranks)?;
-            job.run_rank(comm, progress)
-        },
+        check_memory: &|n_processes| job.check_memory(n_processes),
+        run: &|comm, progress| job.run_rank(comm, progress),
         fingerprint: &cover_fingerprint,
     };
-    let episode = on_rank.as_rank(&mut ranks, progress)?;
-    checked(episode, &job, adjacency, &timer)
+    let episode = on_rank.find(comm, &options, progress)?;
+    check_cover(adjacency, &episode.cover)?;
+    Ok(Solution {
+        cover: episode.cover,
+        n_steps: episode.n_steps,
+        path: job.path,
+        storage: adjacency.storage(),
+        exchange: episode.exchange,
+        seconds: timer.elapsed_s(),
+    })
 }
 
 /// The scores of all nodes of a graph before any pick, computed from scratch: one policy evaluation.

@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::inference::pass_over;
 use crate::kept_scores::KeptScores;
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
-use crate::on_ranks::{Progress, SameAnswer, agree_on_input};
+use crate::on_ranks::{Progress, SameAnswer, agree_on_input, options_on};
 use crate::problem::{
     Episode, MINIMUM_VERTEX_COVER, Objective, Problem, check_answer, check_graph,
 };
@@ -117,20 +117,13 @@ pub fn solve_problems(
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Vec<Answer>, Error> {
-    let timer = Timer::start(&Device::host());
-    let rollout = Rollout::new(problem, graphs, policy, options)?;
-    rollout.check_memory(1)?;
-    let on_rank = SameAnswer {
-        run: &|comm, progress| rollout.run_rank(comm, progress),
-        fingerprint: &answers_fingerprint,
-    };
-    let played = on_rank.on_threads(options, progress)?;
-    rollout.finish(played, &timer)
+    let alone = &mut Comm::solo();
+    solve_problems_as_rank(alone, problem, graphs, policy, options, progress)
 }
 
 /// As [`solve_problem`], as one rank of a world of processes: all call it with the same arguments, and all get the same answer.
 ///
-/// The number of ranks is that of `comm`, not that of `options`.
+/// Several processes are the ranks; one alone has those of `options`, as threads.
 ///
 /// # Errors
 /// As [`solve_problem`]. [`ErrorKind::Input`](crate::ErrorKind::Input) on all ranks where one has another problem, graph, policy or options than rank 0.
@@ -140,7 +133,7 @@ pub fn solve_problem_as_rank(
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Answer, Error> {
     let graphs = std::slice::from_ref(graph);
     only(solve_problems_as_rank(
@@ -158,29 +151,25 @@ pub fn solve_problems_as_rank(
     graphs: &[Arc<Graph>],
     policy: &TrainedPolicy,
     options: &SolveOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Vec<Answer>, Error> {
     let timer = Timer::start(&Device::host());
-    let options = SolveOptions {
-        n_ranks: comm.size(),
-        ..options.clone()
+    let options = options_on(comm, options);
+    let inputs = || {
+        let all_graphs = graphs.iter().map(|graph| lists_fingerprint(graph));
+        vec![
+            ("problem", Fingerprint::new().text(problem.name).value()),
+            ("graph", Fingerprint::new().words(all_graphs).value()),
+        ]
     };
-    let all_graphs = graphs.iter().map(|graph| lists_fingerprint(graph));
-    let inputs = [
-        ("problem", Fingerprint::new().text(problem.name).value()),
-        ("graph", Fingerprint::new().words(all_graphs).value()),
-    ];
-    let mut ranks = Ranks::new(comm, options.deadline);
-    agree_on_input(&mut ranks, &inputs, policy, &options)?;
+    agree_on_input(comm, inputs, policy, &options)?;
     let rollout = Rollout::new(problem, graphs, policy, &options)?;
     let on_rank = SameAnswer {
-        run: &|comm, progress| {
-            rollout.check_memory(options.n_ranks)?;
-            rollout.run_rank(comm, progress)
-        },
+        check_memory: &|n_processes| rollout.check_memory(n_processes),
+        run: &|comm, progress| rollout.run_rank(comm, progress),
         fingerprint: &answers_fingerprint,
     };
-    let played = on_rank.as_rank(&mut ranks, progress)?;
+    let played = on_rank.find(comm, &options, progress)?;
     rollout.finish(played, &timer)
 }
 

@@ -11,7 +11,7 @@ use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Objective, Problem};
 use shardgraph_solver::{
     Best, BestOptions, Error, ErrorKind, SolveOptions, TrainedPolicy, cover_by_independent_set,
-    solve, solve_as_rank, solve_best, solve_problem, solve_problem_as_rank,
+    solve_as_rank, solve_best, solve_problem_as_rank,
 };
 
 use super::answer::{Answer, PolicyReport, Row, labelled};
@@ -22,7 +22,7 @@ use crate::graph_argument::{GraphArgs, Origin};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::{World, settle};
+use crate::world::{Processes, settle};
 
 /// Seconds for the policy and the search once the reductions are done.
 pub(super) const SECONDS_AFTER_REDUCTIONS: f64 = 1.0;
@@ -55,56 +55,38 @@ struct Played {
 type Play<'s> = dyn FnMut(&Loaded, &SolveOptions, &mut (dyn FnMut(u32, usize) + Send)) -> Result<Played, Error>
     + 's;
 
-/// Loads, solves, writes the nodes of the answer and prints it.
+/// Loads, solves, writes the nodes of the answer and prints it. Of several processes the first alone searches, writes and prints; the others wait for the policy's turn, and for the end.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
     let timeout = args.world.timeout.unwrap_or_default();
-    match args.world.open(args.world.ranks, timeout)? {
-        World::Threads(n_ranks) => {
-            let inputs = load(args, problem, &args.report, None)?;
-            interrupt::end_by_itself();
-            let options = options(args, n_ranks, &inputs.device);
-            let mut search = Search::new(args, &inputs, n_ranks);
-            let play: &mut Play<'_> = &mut |loaded, options, progress| {
-                play(problem, inputs.policy.as_ref(), loaded, options, progress)
-            };
-            for graph in &inputs.graphs {
-                search.solve(graph, &options, play)?;
-            }
-            search.finish()
-        }
-        World::Process(mut comm) => run_as_rank(args, problem, &mut comm, timeout),
-    }
-}
-
-/// As one of several processes. The first alone searches, writes and prints; the others wait for the policy's turn, and for the end.
-fn run_as_rank(
-    args: &SolveArgs,
-    problem: &'static Problem,
-    comm: &mut Comm,
-    timeout: Timeout,
-) -> anyhow::Result<()> {
+    let world = args.world.open(args.world.ranks, timeout)?;
+    let Processes {
+        mut comm,
+        n_ranks,
+        rank,
+    } = world.into();
+    let comm = &mut comm;
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, problem, &report, Some(comm.rank()));
+    let inputs = load(args, problem, &report, rank);
     let inputs = settle(comm, inputs, timeout)?;
     interrupt::end_by_itself();
-    let options = options(args, comm.size(), &inputs.device);
+    let options = options(args, n_ranks, &inputs.device);
     if comm.rank() > 0 {
         for loaded in &inputs.graphs {
             if is_policy_wanted(comm, None, timeout)? {
-                play_as_rank(comm, &inputs, loaded, &options)?;
+                play(comm, &inputs, loaded, &options, &mut |_, _| ())?;
             }
         }
         return settle(comm, Ok(()), timeout);
     }
-    let mut search = Search::new(args, &inputs, comm.size());
-    search.longest = Some(timeout.duration().as_secs_f64() / 4.0);
+    let mut search = Search::new(args, &inputs, n_ranks);
+    search.longest = rank.map(|_| timeout.duration().as_secs_f64() / 4.0);
     let mut result = Ok(());
     for loaded in &inputs.graphs {
         let mut was_wanted = false;
         let solved = match &result {
-            Ok(()) => search.solve(loaded, &options, &mut |loaded, options, _| {
+            Ok(()) => search.solve(loaded, &options, &mut |loaded, options, progress| {
                 was_wanted = is_policy_wanted(comm, Some(true), timeout)?;
-                play_as_rank(comm, &inputs, loaded, options)
+                play(comm, &inputs, loaded, options, progress)
             }),
             // The others have to learn that there is nothing to do.
             Err(_) => Ok(()),
@@ -130,53 +112,30 @@ fn is_policy_wanted(comm: &mut Comm, word: Option<bool>, timeout: Timeout) -> Re
     Ok(all.first() == Some(&1))
 }
 
-/// The policy on threads of this process.
+/// The policy, by whichever ranks there are. Several processes cannot be cut short.
 fn play(
-    problem: &'static Problem,
-    policy: Option<&TrainedPolicy>,
-    loaded: &Loaded,
-    options: &SolveOptions,
-    progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Played, Error> {
-    let policy = policy.ok_or_else(no_policy)?;
-    match &loaded.adjacency {
-        Some(adjacency) => {
-            let way = match is_of_sets(policy) {
-                true => cover_by_independent_set,
-                false => solve,
-            };
-            let found = way(adjacency, policy, options, progress)?;
-            Ok(Played::of_cover(found))
-        }
-        None => {
-            let found = solve_problem(problem, &loaded.graph, policy, options, progress)?;
-            Ok(Played::of_answer(found))
-        }
-    }
-}
-
-/// The policy as one rank of several processes, which cannot be cut short.
-fn play_as_rank(
     comm: &mut Comm,
     inputs: &Inputs,
     loaded: &Loaded,
     options: &SolveOptions,
+    progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Played, Error> {
-    let options = SolveOptions {
-        cancelled: None,
-        ..options.clone()
-    };
+    let mut options = options.clone();
+    if comm.size() > 1 {
+        options.cancelled = None;
+    }
     let policy = inputs.policy.as_ref().ok_or_else(no_policy)?;
     match &loaded.adjacency {
+        Some(adjacency) if is_of_sets(policy) => {
+            cover_by_independent_set(adjacency, policy, &options, progress).map(Played::of_cover)
+        }
         Some(adjacency) => {
-            let found = solve_as_rank(comm, adjacency, policy, &options, &mut |_, _| ())?;
-            Ok(Played::of_cover(found))
+            solve_as_rank(comm, adjacency, policy, &options, progress).map(Played::of_cover)
         }
         None => {
             let (problem, graph) = (inputs.problem, &loaded.graph);
-            let found =
-                solve_problem_as_rank(comm, problem, graph, policy, &options, &mut |_, _| ())?;
-            Ok(Played::of_answer(found))
+            solve_problem_as_rank(comm, problem, graph, policy, &options, progress)
+                .map(Played::of_answer)
         }
     }
 }

@@ -1,13 +1,12 @@
 //! `shardgraph solve --method policy`: a checked vertex cover by the policy, with the stages around it that are asked for.
 
-use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Objective};
 use shardgraph_solver::{
-    PaperModel, Solution, SolveOptions, TrainedPolicy, cover_by_independent_set, solve,
-    solve_as_rank, solve_reduced,
+    PaperModel, Solution, SolveOptions, TrainedPolicy, cover_by_independent_set, solve_as_rank,
+    solve_reduced,
 };
 
 use super::answer::{Answer, PolicyReport, Row, StagesReport, labelled};
@@ -19,7 +18,7 @@ use crate::graph_argument::Origin;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve_stages::{Found, ReductionReport, Refined, Stage, refine};
-use crate::world::{World, settle};
+use crate::world::{Processes, settle};
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -36,51 +35,37 @@ struct Loaded {
     origin: Origin,
 }
 
-/// Loads, solves, writes the cover and prints the answer.
+/// Loads, solves, writes the cover and prints the answer; of several processes, which all end with the same exit code, the first alone does.
 pub(super) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
-    match args.world.open(args.world.ranks, deadline)? {
-        World::Threads(n_ranks) => {
-            let inputs = load(args, &args.report, None)?;
-            let options = options(args, n_ranks, &inputs.device);
-            let mut solve_one = |adjacency: &Adjacency, options: &SolveOptions| {
-                let mut show = Show::new(&args.report, adjacency);
-                let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
-                let way = match is_of_sets(&inputs.policy) {
-                    true => cover_by_independent_set,
-                    false => solve,
-                };
-                way(adjacency, &inputs.policy, options, step)
-            };
-            let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
-            let finished = finish(args, &inputs, &found, n_ranks, None);
-            failed.and(finished)
-        }
-        World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
-    }
-}
-
-/// As one of several processes. All end with the same exit code; the first alone writes and prints.
-fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::Result<()> {
+    let world = args.world.open(args.world.ranks, deadline)?;
+    let Processes {
+        mut comm,
+        n_ranks,
+        rank,
+    } = world.into();
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, &report, Some(comm.rank()));
-    let inputs = settle(comm, inputs, deadline)?;
-    let options = options(args, comm.size(), &inputs.device);
+    let inputs = load(args, &report, rank);
+    let inputs = settle(&mut comm, inputs, deadline)?;
+    let (options, policy) = (options(args, n_ranks, &inputs.device), &inputs.policy);
     let mut solve_one = |adjacency: &Adjacency, options: &SolveOptions| {
         let mut show = Show::new(&report, adjacency);
         let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
-        solve_as_rank(comm, adjacency, &inputs.policy, options, step)
+        match is_of_sets(policy) {
+            true => cover_by_independent_set(adjacency, policy, options, step),
+            false => solve_as_rank(&mut comm, adjacency, policy, options, step),
+        }
     };
     let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
     // The others wait while the first one finishes; see `StageArgs::check`.
-    let patience = deadline.duration().as_secs_f64() / (8 * inputs.graphs.len()) as f64;
+    let share = deadline.duration().as_secs_f64() / (8 * inputs.graphs.len()) as f64;
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &found, comm.size(), Some(patience)),
+        0 => finish(args, &inputs, &found, n_ranks, rank.map(|_| share)),
         _ => Ok(()),
     };
     // Where the policy failed, all ranks know it.
     failed?;
-    settle(comm, finished, deadline)
+    settle(&mut comm, finished, deadline)
 }
 
 /// Refuses what a policy for independent sets does not do for covers.

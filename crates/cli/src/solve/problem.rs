@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use shardgraph_collectives::Comm;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_solver::problem::{Problem, check_answer};
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems, solve_problems_as_rank};
+use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems_as_rank};
 
 use super::answer::{Answer, PolicyReport, Row, labelled};
 use super::drawing::Solved;
@@ -17,7 +16,7 @@ use crate::exit::BadInput;
 use crate::graph_argument::Origin;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::{World, settle};
+use crate::world::{Processes, settle};
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -31,39 +30,22 @@ struct Inputs {
     baselines: Vec<Vec<Row>>,
 }
 
-/// Loads, solves, writes the nodes of the answer and prints it.
+/// Loads, solves, writes the nodes of the answer and prints it; of several processes, which all end with the same exit code, the first alone does.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
-    match args.world.open(args.world.ranks, deadline)? {
-        World::Threads(n_ranks) => {
-            let inputs = load(args, problem, &args.report, None)?;
-            let options = options(args, n_ranks, &inputs.device);
-            let mut show = Show::new(&args.report, &inputs.graphs);
-            let answers = solve_problems(
-                problem,
-                &inputs.graphs,
-                &inputs.policy,
-                &options,
-                &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
-            );
-            drop(show);
-            let answers = answers.map_err(|error| inputs.of_graphs(error))?;
-            finish(args, &inputs, answers, n_ranks)
-        }
-        World::Process(mut comm) => run_as_rank(args, problem, &mut comm),
-    }
-}
-
-/// As one of several processes. All end with the same exit code; the first alone writes and prints.
-fn run_as_rank(args: &SolveArgs, problem: &'static Problem, comm: &mut Comm) -> anyhow::Result<()> {
-    let deadline = args.world.timeout.unwrap_or_default();
+    let world = args.world.open(args.world.ranks, deadline)?;
+    let Processes {
+        mut comm,
+        n_ranks,
+        rank,
+    } = world.into();
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, problem, &report, Some(comm.rank()));
-    let inputs = settle(comm, inputs, deadline)?;
-    let options = options(args, comm.size(), &inputs.device);
+    let inputs = load(args, problem, &report, rank);
+    let inputs = settle(&mut comm, inputs, deadline)?;
+    let options = options(args, n_ranks, &inputs.device);
     let mut show = Show::new(&report, &inputs.graphs);
     let answers = solve_problems_as_rank(
-        comm,
+        &mut comm,
         problem,
         &inputs.graphs,
         &inputs.policy,
@@ -73,10 +55,10 @@ fn run_as_rank(args: &SolveArgs, problem: &'static Problem, comm: &mut Comm) -> 
     drop(show);
     let answers = answers.map_err(|error| inputs.of_graphs(error))?;
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, answers, comm.size()),
+        0 => finish(args, &inputs, answers, n_ranks),
         _ => Ok(()),
     };
-    settle(comm, finished, deadline)
+    settle(&mut comm, finished, deadline)
 }
 
 /// `process` is the rank of this process, if it is one of several.

@@ -165,38 +165,12 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
-    check_ranks(options.n_ranks)?;
-    Grid::new(options.n_ranks, options.n_batch_ranks, 0)?;
-    config.check()?;
-    if options.n_ranks == 1 {
-        return train_as_rank(&mut Comm::solo(), config, options, progress);
-    }
-    // One trainer for all: its graphs are in memory once.
-    let mut alone = Comm::solo();
-    let ranks = &mut Ranks::new(&mut alone, options.deadline);
-    let begun = begin(ranks, config, options)?;
-    let (trainer, recorder) = (begun.trainer, Mutex::new(begun.recorder));
-    let progress = Mutex::new(progress);
-    let results = threads::run(options.n_ranks, |mut comm| {
-        let is_first = comm.rank() == 0;
-        let recorder = recorder.lock().ok().filter(|_| is_first);
-        let begun = Begun {
-            trainer: trainer.clone(),
-            recorder: recorder.and_then(|mut recorder| recorder.take()),
-        };
-        let ranks = &mut Ranks::new(&mut comm, options.deadline);
-        begun.run(ranks, options, &mut |report| {
-            if is_first && let Ok(mut progress) = progress.lock() {
-                progress(report);
-            }
-        })
-    });
-    Ok(collect_ranks(results)?.swap_remove(0))
+    train_as_rank(&mut Comm::solo(), config, options, progress)
 }
 
 /// As [`train`], as one rank of a world of processes: all call it with the same arguments, and all get the same policy.
 ///
-/// The number of ranks is that of `comm`, not that of `options`. Rank 0 alone touches the folder, which the others only name; to resume, it sends
+/// Several processes are the ranks; one alone has those of `options`, as threads. Rank 0 alone touches the folder, which the others only name; to resume, it sends
 /// them its checkpoint. Graph files are read by every process. `progress` is called on rank 0.
 ///
 /// # Errors
@@ -221,8 +195,11 @@ pub fn train_as_rank(
     comm: &mut Comm,
     config: &TrainConfig,
     options: &RunOptions,
-    progress: &mut dyn FnMut(&StepReport),
+    progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
+    if comm.size() == 1 && options.n_ranks != 1 {
+        return train_on_threads(config, options, progress);
+    }
     let options = &RunOptions {
         n_ranks: comm.size(),
         ..options.clone()
@@ -238,6 +215,37 @@ pub fn train_as_rank(
             progress(report);
         }
     })
+}
+
+/// Trains on several threads of this process. One trainer for all: its graphs are in memory once.
+fn train_on_threads(
+    config: &TrainConfig,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&StepReport) + Send),
+) -> Result<TrainOutcome, Error> {
+    check_ranks(options.n_ranks)?;
+    Grid::new(options.n_ranks, options.n_batch_ranks, 0)?;
+    config.check()?;
+    let mut alone = Comm::solo();
+    let ranks = &mut Ranks::new(&mut alone, options.deadline);
+    let begun = begin(ranks, config, options)?;
+    let (trainer, recorder) = (begun.trainer, Mutex::new(begun.recorder));
+    let progress = Mutex::new(progress);
+    let results = threads::run(options.n_ranks, |mut comm| {
+        let is_first = comm.rank() == 0;
+        let recorder = recorder.lock().ok().filter(|_| is_first);
+        let begun = Begun {
+            trainer: trainer.clone(),
+            recorder: recorder.and_then(|mut recorder| recorder.take()),
+        };
+        let ranks = &mut Ranks::new(&mut comm, options.deadline);
+        begun.run(ranks, options, &mut |report| {
+            if is_first && let Ok(mut progress) = progress.lock() {
+                progress(report);
+            }
+        })
+    });
+    Ok(collect_ranks(results)?.swap_remove(0))
 }
 
 /// All that decides what a run computes and where it goes, the graph files excepted; ranks may differ in how long they wait.
