@@ -21,7 +21,7 @@ use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
-use crate::tests::resume_from_every_checkpoint;
+use crate::tests::resuming::resume_from_every_checkpoint;
 use crate::tests::topologies::train_on_threads;
 use crate::topology::TopologyOutcome;
 use crate::train_topology::train_topology;

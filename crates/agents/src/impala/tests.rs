@@ -23,7 +23,7 @@ use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
-use crate::tests::resume_from_every_checkpoint;
+use crate::tests::resuming::resume_from_every_checkpoint;
 use crate::tests::topologies::{feed, run_learner, train_on_threads};
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;

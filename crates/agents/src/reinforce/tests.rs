@@ -15,7 +15,7 @@ use crate::run::Start;
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::corridors;
-use crate::tests::resume_from_every_checkpoint;
+use crate::tests::resuming::resume_from_every_checkpoint;
 use crate::train_topology::train_topology;
 
 fn config(steps: u64) -> AgentConfig {
