@@ -14,6 +14,11 @@ pub trait Trainer {
     /// Steps taken so far.
     fn step(&self) -> u64;
 
+    /// True if no further step is wanted before the last one, on all ranks alike.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
     /// Takes one step, or a few that belong together.
     ///
     /// # Errors
@@ -106,7 +111,7 @@ fn take_steps<T: Trainer>(
         until,
         mut schedule,
     } = options;
-    while trainer.step() < until {
+    while trainer.step() < until && !trainer.is_stopped() {
         let before = trainer.step();
         let report = trainer.advance(ranks)?;
         if let Some(recorder) = recorder.as_deref_mut() {
@@ -114,7 +119,7 @@ fn take_steps<T: Trainer>(
         }
         on_report(&report);
         if let Some(schedule) = &mut schedule
-            && schedule.is_due(before, trainer.step(), until, ranks)?
+            && (trainer.is_stopped() || schedule.is_due(before, trainer.step(), until, ranks)?)
         {
             schedule.timed(|| match (trainer.checkpoint(ranks)?, &recorder) {
                 (Some(checkpoint), Some(recorder)) => {

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use shardgraph_collectives::CommErrorKind;
+use shardgraph_collectives::CommError;
 use shardgraph_error::Class;
+use shardgraph_job::{JobError, class_of_comm};
 
 /// Failure of one of this crate's functions.
 ///
@@ -40,20 +41,12 @@ pub enum Error {
     /// Training left the range of numbers: the rate is too large.
     #[error("{0}")]
     Diverged(String),
-    /// A rank was lost, or waited past its deadline.
+    /// The thread that makes tiles was lost, or waited past its deadline.
     #[error("{0}")]
-    Rank(String),
-    /// Another rank ended the run for a reason that it announced with its class.
-    #[error("{message}")]
-    Aborted {
-        /// The class of the failure there.
-        class: Class,
-        /// The rank and the failure there.
-        message: String,
-    },
-    /// The system gave no thread for a rank.
-    #[error("{0}")]
-    NoThread(String),
+    Tiles(String),
+    /// A rank was lost, waited past its deadline, had no thread, or ended the run for a reason that it announced.
+    #[error(transparent)]
+    Rank(#[from] CommError),
     /// An operation of the device failed.
     #[error(transparent)]
     Device(#[from] shardgraph_device::Error),
@@ -93,18 +86,12 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Diverged(_) => Class::NoAnswer,
-            Error::Rank(_) => Class::LostRank,
-            Error::Aborted { class, .. } => *class,
-            Error::NoThread(_) => Class::MissingDevice,
+            Error::Tiles(_) => Class::LostRank,
+            Error::Rank(error) => class_of_comm(error),
             Error::Device(error) => error.class(),
             Error::Operation(error) => error.class(),
             _ => Class::Input,
         }
-    }
-
-    /// True if the failure began on another rank.
-    pub(crate) fn is_of_other_rank(&self) -> bool {
-        matches!(self, Error::Rank(_) | Error::Aborted { .. })
     }
 }
 
@@ -141,27 +128,26 @@ impl From<shardgraph_storage::Error> for Error {
     }
 }
 
-impl From<shardgraph_collectives::CommError> for Error {
-    fn from(error: shardgraph_collectives::CommError) -> Error {
-        match error.kind() {
-            CommErrorKind::NoThread { .. } => Error::NoThread(error.to_string()),
-            CommErrorKind::Aborted {
-                class: Some(class), ..
-            } => Error::Aborted {
-                class: *class,
-                message: error.to_string(),
-            },
-            _ => Error::Rank(error.to_string()),
-        }
-    }
-}
-
 impl From<shardgraph_job::Error> for Error {
     fn from(error: shardgraph_job::Error) -> Error {
         match error {
             shardgraph_job::Error::Io { .. } => Error::Io(error.to_string()),
             shardgraph_job::Error::Comm(error) => error.into(),
+            shardgraph_job::Error::Disagreement { .. } => Error::Config(error.to_string()),
             _ => Error::Checkpoint(error.to_string()),
+        }
+    }
+}
+
+impl JobError for Error {
+    fn class(&self) -> Class {
+        Error::class(self)
+    }
+
+    fn comm_error(&self) -> Option<&CommError> {
+        match self {
+            Error::Rank(error) => Some(error),
+            _ => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_job::{CheckpointSchedule, LoopOptions, Ranks, RunRecorder, World};
 
 use super::config::{LinkConfig, LinkLoss};
 use super::data::LinkData;
@@ -15,9 +16,7 @@ use super::trainer::{LinkReport, LinkTrainer, Tables, layout_of, message_graph};
 use crate::Error;
 use crate::model::comm::RankComm;
 use crate::model::layout::Layout;
-use crate::train::run::{self, RunFolder};
-use crate::train::run_ranks;
-use crate::train::schedule::CheckpointSchedule;
+use crate::train::run;
 
 /// A finished run.
 #[derive(Clone, Debug)]
@@ -92,51 +91,46 @@ pub fn train_links(
 ) -> Result<LinkOutcome, Error> {
     config.check()?;
     check_ranks(config, options.n_ranks)?;
-    let opened = match options.resume {
-        true => Some(state::begin(data, config, options)?),
-        false => None,
-    };
-    let config = opened
-        .as_ref()
-        .map_or(config, |begun| &begun.config)
-        .clone();
-    check_ranks(&config, options.n_ranks)?;
-    let graph = message_graph(data, &config)?;
+    let mut comm = Comm::solo();
+    let alone = &mut Ranks::new(&mut comm, Timeout::default());
+    let place = state::place(options);
+    let epochs = config.encoder.epochs;
+    let (resumed, taken) = place.load(
+        alone,
+        |_| Ok(None),
+        |_, newest| state::resumed(newest, data, options, epochs).map(Some),
+    )?;
+    let (resumed, state) = resumed.unzip();
+    let config = resumed.as_ref().unwrap_or(config);
+    check_ranks(config, options.n_ranks)?;
+    let graph = message_graph(data, config)?;
     let layout = graph
         .as_ref()
-        .map(|graph| layout_of(graph, &config, options.n_ranks));
+        .map(|graph| layout_of(graph, config, options.n_ranks));
     let layout = layout.transpose()?;
-    let predicted_bytes = memory::check(data, &config, layout.as_ref(), options)?;
+    let predicted_bytes = memory::check(data, config, layout.as_ref(), options)?;
     // The folder comes last: a refused run leaves none behind.
-    let begun = match opened {
-        Some(begun) => begun,
-        None => state::begin(data, &config, options)?,
-    };
-    let folder = Mutex::new(begun.folder);
+    let recorder = Mutex::new(place.open(alone, taken)?);
     let progress = Mutex::new(progress);
     let job = LinkJob {
         data,
-        config: &config,
+        config,
         options,
-        state: begun.state.as_ref(),
+        state: state.as_ref(),
         layout: layout.as_ref(),
-        tables: Arc::new(Tables::new(data, &config)),
+        tables: Arc::new(Tables::new(data, config)),
         predicted_bytes,
     };
-    let results = run_ranks(options.n_ranks, |comm| {
-        let is_first = comm.rank() == 0;
-        let mut folder: Option<RunFolder> = match is_first {
-            true => folder.lock().ok().and_then(|mut folder| folder.take()),
-            false => None,
-        };
-        job.run(comm, folder.as_mut(), &mut |report| {
+    World::Threads(options.n_ranks).run(Timeout::default(), |ranks| {
+        let is_first = ranks.is_first();
+        let recorder = recorder.lock().ok().filter(|_| is_first);
+        let recorder = recorder.and_then(|mut recorder| recorder.take());
+        job.run(ranks.comm, recorder, &mut |report| {
             if is_first && let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
         })
-    })?;
-    let first = results.into_iter().next();
-    first.ok_or_else(|| Error::new(Error::Rank, "no rank came back"))
+    })
 }
 
 /// Refuses numbers of ranks out of range, and several where a step is one rank's.
@@ -172,7 +166,7 @@ impl LinkJob<'_> {
     fn run(
         &self,
         comm: &mut Comm,
-        folder: Option<&mut RunFolder>,
+        recorder: Option<RunRecorder>,
         progress: &mut dyn FnMut(&LinkReport),
     ) -> Result<LinkOutcome, Error> {
         let LinkJob { data, config, .. } = *self;
@@ -183,12 +177,14 @@ impl LinkJob<'_> {
             None => 0,
             Some(state) => trainer.load(state, ranks)?,
         };
-        let schedule = CheckpointSchedule::new(
-            config.encoder.epochs,
-            self.options.checkpoint_epochs,
-            self.options.checkpoint_s,
-        );
-        let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
+        let options = self.options;
+        let every = Some(options.checkpoint_epochs.into());
+        let schedule = CheckpointSchedule::new(every, options.checkpoint_s);
+        let steps = LoopOptions {
+            until: config.encoder.epochs.into(),
+            schedule: options.folder.is_some().then_some(schedule),
+        };
+        let reports = run::run(&mut trainer, begin, steps, recorder, ranks, progress)?;
         let last = reports.last().and_then(|report| report.valid);
         trainer.take_best(ranks)?;
         let (best_epoch, best) = match &trainer.best {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_job::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, RunPlace, Tensors};
 use shardgraph_storage::hash_numbers;
 
 use super::config::LinkConfig;
@@ -14,7 +14,7 @@ use super::embeddings::Embeddings;
 use super::options::LinkOptions;
 use super::ranking::LinkScores;
 use crate::Error;
-use crate::train::run::{self, RunFolder, check_epochs, refuse};
+use crate::train::run::{check_epochs, refuse};
 use crate::train::state::{Params, State};
 
 /// The files of a checkpoint.
@@ -293,14 +293,6 @@ pub(super) fn known_hash(data: &LinkData) -> u64 {
     hash_numbers(data.known().into_iter().flatten())
 }
 
-/// The start of a run: the settings that hold, the folder if one is wanted, and the state to go on
-/// from.
-pub(super) struct Begun {
-    pub(super) config: LinkConfig,
-    pub(super) folder: Option<RunFolder>,
-    pub(super) state: Option<LinkState>,
-}
-
 /// The epochs that the run in a folder was to have, by its newest checkpoint; none without one.
 ///
 /// # Errors
@@ -311,28 +303,27 @@ pub fn target_link_epochs(path: &Path) -> Result<Option<u32>, Error> {
     Ok(run.transpose()?.map(|run| run.config.encoder.epochs))
 }
 
-/// Begins a run, or goes on with that of its folder.
-pub(super) fn begin(
+/// The folder of a run that predicts links.
+pub(super) fn place(options: &LinkOptions) -> RunPlace {
+    RunPlace {
+        folder: options.folder.clone(),
+        resume: options.resume,
+        files: FILES,
+        results: &[],
+    }
+}
+
+/// The settings and the state of a checkpoint, for these triples to go on with to so many epochs.
+pub(super) fn resumed(
+    checkpoint: &Checkpoint,
     data: &LinkData,
-    config: &LinkConfig,
     options: &LinkOptions,
-) -> Result<Begun, Error> {
-    let epochs = config.encoder.epochs;
-    let path = options.folder.as_deref();
-    let (folder, resumed) = run::begin(path, options.resume, FILES, |checkpoint, path| {
-        let (run, state) = read(checkpoint)?;
-        run.check_data(data, path)?;
-        check_epochs(path, state.encoder.epochs_done, epochs)?;
-        Ok((run.config, state))
-    })?;
-    let (mut config, state) = match resumed {
-        None => (config.clone(), None),
-        Some((config, state)) => (config, Some(state)),
-    };
-    config.encoder.epochs = epochs;
-    Ok(Begun {
-        config,
-        folder,
-        state,
-    })
+    epochs: u32,
+) -> Result<(LinkConfig, LinkState), Error> {
+    let (mut run, state) = read(checkpoint)?;
+    let path = options.folder.as_deref().unwrap_or(Path::new(""));
+    run.check_data(data, path)?;
+    check_epochs(path, state.encoder.epochs_done, epochs)?;
+    run.config.encoder.epochs = epochs;
+    Ok((run.config, state))
 }

@@ -22,7 +22,7 @@ use crate::layer::values::largest_magnitude;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout};
 use crate::partition::Method;
-use crate::train::run::Trainer;
+use crate::train::run::EpochTrainer;
 use crate::train::state::{Params, State, gather, params_hash};
 use crate::{Edge, Error, RelationalGraph};
 
@@ -107,7 +107,7 @@ pub(super) enum NodeVectors<'a> {
     Embedded(Embeddings),
 }
 
-impl Trainer for LinkTrainer<'_> {
+impl EpochTrainer for LinkTrainer<'_> {
     type Report = LinkReport;
 
     /// A pass over the training triples, and the ranks of the validation triples where they are

@@ -67,16 +67,6 @@ impl<'a> RankComm<'a> {
         Ok(all)
     }
 
-    /// Rank 0's flag on all ranks.
-    pub(crate) fn flag_of_first(&mut self, flag: bool) -> Result<bool, Error> {
-        let mut word = [u32::from(flag)];
-        self.run(Op::Broadcast {
-            buf: (&mut word).into(),
-            root: 0,
-        })?;
-        Ok(word[0] == 1)
-    }
-
     pub(crate) fn are_alone(&self) -> bool {
         self.comm.size() == 1
     }

@@ -239,7 +239,7 @@ impl TileSource<'_> {
 }
 
 fn lost(what: &str) -> Error {
-    Error::new(Error::Rank, format!("tiles: {what}"))
+    Error::new(Error::Tiles, format!("tiles: {what}"))
 }
 
 impl Tiles {

@@ -1,11 +1,9 @@
 //! Training by batches of nodes: a step computes with the neighbourhood of its nodes alone, whole or
 //! sampled, so that neither edges' messages nor features of the whole graph are in memory.
 
-use std::borrow::Borrow;
-
 use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::Timer;
-use shardgraph_job::Checkpoint;
+use shardgraph_job::{Checkpoint, RunRecorder};
 use shardgraph_random::KeyedRng;
 
 use super::classes::share_of_right;
@@ -14,8 +12,8 @@ use super::folder::{Run, Saved};
 use super::inputs::{Epochs, Inputs};
 use super::memory::DeviceMemory;
 use super::model::{Model, Start};
-use super::run::{RunFolder, Trainer};
-use super::state::{State, params_hash};
+use super::run::EpochTrainer;
+use super::state::params_hash;
 use super::{EpochReport, Evaluation, Execution, Outcome, Prediction, RunOptions, ValidScores};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
@@ -81,8 +79,8 @@ fn network_of_rows<'a>(
 pub(super) fn run(
     inputs: Inputs<'_>,
     comm: &mut Comm,
-    start: Start<impl Borrow<State>>,
-    folder: Option<&mut RunFolder>,
+    start: Start<'_>,
+    recorder: Option<RunRecorder>,
     progress: &mut dyn FnMut(&EpochReport),
 ) -> Result<Outcome, Error> {
     let Inputs {
@@ -107,7 +105,7 @@ pub(super) fn run(
     };
     let begin = alone(|alone| trainer.batches.model.load(start, alone))?;
     let Epochs { reports, times } =
-        inputs.run_epochs(&mut trainer, begin, folder, ranks, progress)?;
+        inputs.run_epochs(&mut trainer, begin, recorder, ranks, progress)?;
     let best_epoch = trainer.batches.model.take_best();
     let nodes = labelled(labels);
     let predicted = trainer.batches.predict_shared(&nodes, ranks)?;
@@ -424,7 +422,7 @@ impl BatchTrainer<'_> {
     }
 }
 
-impl Trainer for BatchTrainer<'_> {
+impl EpochTrainer for BatchTrainer<'_> {
     type Report = EpochReport;
 
     /// A pass over the training nodes in the order of the epoch.

@@ -1,10 +1,8 @@
 //! Training that predicts classes: one rank's epochs, and the classes of nodes.
 
-use std::borrow::Borrow;
-
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
-use shardgraph_job::Checkpoint;
+use shardgraph_job::{Checkpoint, RunRecorder};
 
 use super::batches;
 use super::evaluation::{held_out, labelled};
@@ -12,8 +10,8 @@ use super::folder::{Run, Saved};
 use super::inputs::{Epochs, Inputs};
 use super::memory::{self, DeviceMemory, Here};
 use super::model::{Model, Start};
-use super::run::{RunFolder, Trainer};
-use super::state::{Params, State, params_hash};
+use super::run::EpochTrainer;
+use super::state::{Params, params_hash};
 use super::{EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, ValidScores};
 use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::device::{DeviceModel, LabelSets, Step};
@@ -165,8 +163,8 @@ impl<'a> WholeJob<'a> {
     pub(super) fn run(
         &self,
         comm: &mut Comm,
-        start: Start<impl Borrow<State>>,
-        folder: Option<&mut RunFolder>,
+        start: Start<'_>,
+        recorder: Option<RunRecorder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
         let inputs = self.inputs;
@@ -175,7 +173,7 @@ impl<'a> WholeJob<'a> {
         let begin = trainer.model.load(start, ranks)?;
         trainer.begin_on_device(begin)?;
         let Epochs { reports, times } =
-            inputs.run_epochs(&mut trainer, begin, folder, ranks, progress)?;
+            inputs.run_epochs(&mut trainer, begin, recorder, ranks, progress)?;
         let best_epoch = trainer.model.take_best();
         let model = match inputs.options.keeps_model {
             false => None,
@@ -340,7 +338,7 @@ pub(super) fn share_of_right(predicted: &[u32], labels: &[(u32, u32)]) -> f64 {
     n_right.count() as f64 / labels.len().max(1) as f64
 }
 
-impl Trainer for ClassTrainer<'_> {
+impl EpochTrainer for ClassTrainer<'_> {
     type Report = EpochReport;
 
     /// A step, then the nodes to validate on.

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_device::DeviceKind;
-use shardgraph_job::Checkpoint;
+use shardgraph_job::{Checkpoint, RunPlace};
 use shardgraph_storage::hash_numbers;
 
-use super::ValidScores;
 use super::inputs::Inputs;
-use super::run::{self, RunFolder, check_epochs, newest, refuse};
+use super::run::{check_epochs, newest, refuse};
 use super::state::State;
+use super::{RunOptions, ValidScores};
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::{Config, Error, Features, Labels, RelationalGraph};
@@ -160,15 +160,6 @@ impl Saved {
     }
 }
 
-/// The start of a run: the settings that hold, the folder if one is wanted, and the state to go on
-/// from.
-pub(super) struct Begun {
-    pub(super) config: Config,
-    pub(super) folder: Option<RunFolder>,
-    pub(super) state: Option<State>,
-    pub(super) best: Option<BestEpoch>,
-}
-
 /// The hash of a graph's sizes and edges in their order, and of its features.
 pub(super) fn graph_hash(graph: &RelationalGraph) -> u64 {
     hash_with(graph, graph.features().map(Features::hash))
@@ -202,53 +193,35 @@ fn labels_hash(labels: &Labels, config: &Config) -> u64 {
     hash_numbers([labels.n_classes()].into_iter().chain(words))
 }
 
-/// Begins a run, or goes on with that of its folder.
-pub(super) fn begin(inputs: Inputs<'_>) -> Result<Begun, Error> {
+/// The folder of a run that learns classes.
+pub(super) fn place(options: &RunOptions) -> RunPlace {
+    RunPlace {
+        folder: options.folder.clone(),
+        resume: options.resume,
+        files: FILES,
+        results: &[],
+    }
+}
+
+/// The run of a checkpoint, for these inputs to go on with.
+pub(super) fn resumed(checkpoint: &Checkpoint, inputs: Inputs<'_>) -> Result<Saved, Error> {
     let Inputs {
         graph,
         labels,
         config,
         options,
     } = inputs;
-    // Before the folder exists: a refused run leaves none behind.
-    config.check()?;
-    labels.check_nodes(graph)?;
-    let path = options.folder.as_deref();
-    let (folder, resumed) = run::begin(path, options.resume, FILES, |checkpoint, path| {
-        let (run, saved) = read(checkpoint)?;
-        check_graph(&run, graph, path)?;
-        if run.labels_hash != labels_hash(labels, &run.config) {
-            let what = "labels that are not the run's: expected those it began with";
-            return Err(refuse(path, what));
-        }
-        let given = options.device.kind().family();
-        if run.device != given {
-            let began = &run.device;
-            let what = format!(
-                "the run began on device `{began}`, which `{given}` differs from in the last bits: resume it there"
-            );
-            return Err(refuse(path, &what));
-        }
-        check_epochs(path, saved.state.epochs_done, config.epochs)?;
-        Ok(saved)
-    })?;
-    Ok(match resumed {
-        None => Begun {
-            config: config.clone(),
-            folder,
-            state: None,
-            best: None,
-        },
-        Some(saved) => Begun {
-            config: Config {
-                epochs: config.epochs,
-                ..saved.config
-            },
-            folder,
-            state: Some(saved.state),
-            best: saved.best,
-        },
-    })
+    let (run, mut saved) = read(checkpoint)?;
+    let path = options.folder.as_deref().unwrap_or(Path::new(""));
+    check_graph(&run, graph, path)?;
+    if run.labels_hash != labels_hash(labels, &run.config) {
+        let what = "labels that are not the run's: expected those it began with";
+        return Err(refuse(path, what));
+    }
+    checkpoint.check_device(&run.device, options.device.kind().family())?;
+    check_epochs(path, saved.state.epochs_done, config.epochs)?;
+    saved.config.epochs = config.epochs;
+    Ok(saved)
 }
 
 /// The epochs that the run in a folder was to have, by its newest checkpoint; none without one.

@@ -1,9 +1,9 @@
 //! The inputs of a run that learns classes, and the loop of its epochs.
 
 use shardgraph_device::Timer;
+use shardgraph_job::{CheckpointSchedule, LoopOptions, RunRecorder};
 
-use super::run::{self, RunFolder, Trainer};
-use super::schedule::CheckpointSchedule;
+use super::run::{self, EpochTrainer};
 use super::{EpochReport, RankTime, RunOptions};
 use crate::model::comm::RankComm;
 use crate::{Config, Error, Labels, RelationalGraph};
@@ -27,17 +27,22 @@ impl Inputs<'_> {
     /// Runs the epochs of a trainer from `begin` on.
     pub(super) fn run_epochs(
         self,
-        trainer: &mut impl Trainer<Report = EpochReport>,
+        trainer: &mut impl EpochTrainer<Report = EpochReport>,
         begin: u32,
-        folder: Option<&mut RunFolder>,
+        recorder: Option<RunRecorder>,
         ranks: &mut RankComm<'_>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Epochs, Error> {
-        let (epochs, seconds) = (self.options.checkpoint_epochs, self.options.checkpoint_s);
-        let schedule = CheckpointSchedule::new(self.config.epochs, epochs, seconds);
+        let options = self.options;
+        let every = Some(options.checkpoint_epochs.into());
+        let schedule = CheckpointSchedule::new(every, options.checkpoint_s);
+        let steps = LoopOptions {
+            until: self.config.epochs.into(),
+            schedule: options.folder.is_some().then_some(schedule),
+        };
         let timer = Timer::wall();
         ranks.exchange_s = 0.0;
-        let reports = run::run(trainer, begin, schedule, folder, ranks, progress)?;
+        let reports = run::run(trainer, begin, steps, recorder, ranks, progress)?;
         let own = [timer.elapsed_s().to_bits(), ranks.exchange_s.to_bits()];
         let of_rank = |words: &[u64]| RankTime {
             epochs_seconds: f64::from_bits(words[0]),

@@ -1,16 +1,13 @@
 //! The work of a run that learns classes: passes over the whole graph, or batches of nodes.
 
-use std::borrow::Borrow;
-
 use shardgraph_collectives::Comm;
+use shardgraph_job::RunRecorder;
 
 use super::batches;
 use super::classes::{self, WholeJob};
 use super::inputs::Inputs;
 use super::memory::Here;
 use super::model::Start;
-use super::run::RunFolder;
-use super::state::State;
 use super::{EpochReport, Outcome};
 use crate::{Error, device};
 
@@ -36,13 +33,13 @@ impl<'a> Job<'a> {
     pub(super) fn run(
         &self,
         comm: &mut Comm,
-        start: Start<impl Borrow<State>>,
-        folder: Option<&mut RunFolder>,
+        start: Start<'_>,
+        recorder: Option<RunRecorder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
         match self {
-            Job::Whole(job) => job.run(comm, start, folder, progress),
-            Job::Batches(inputs) => batches::run(*inputs, comm, start, folder, progress),
+            Job::Whole(job) => job.run(comm, start, recorder, progress),
+            Job::Batches(inputs) => batches::run(*inputs, comm, start, recorder, progress),
         }
     }
 }

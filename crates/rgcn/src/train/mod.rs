@@ -12,17 +12,15 @@ pub(crate) mod memory;
 mod model;
 mod processes;
 pub(crate) mod run;
-pub(crate) mod schedule;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Timeout, threads};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
 
 pub use classes::MAX_RANKS;
@@ -35,12 +33,7 @@ pub use processes::train_as_rank;
 
 use crate::partition::Method;
 use crate::{Config, Error, Labels, RelationalGraph};
-use folder::{Begun, Saved};
-use inputs::Inputs;
-use job::Job;
-use memory::Here;
-use model::Start;
-use run::RunFolder;
+use folder::Saved;
 
 /// The ranks, memory and folder of a run; with exact sums nothing here changes a bit of what it
 /// computes.
@@ -235,57 +228,7 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&EpochReport) + Send),
 ) -> Result<Outcome, Error> {
-    classes::check_ranks(options.n_ranks)?;
-    let inputs = Inputs {
-        graph,
-        labels,
-        config,
-        options,
-    };
-    if !options.resume {
-        // Before there is a folder: a refused run leaves none behind.
-        let job = Job::new(inputs, Here::All)?;
-        return run_threads(&job, folder::begin(inputs)?, options.n_ranks, progress);
-    }
-    let begun = folder::begin(inputs)?;
-    let config = &begun.config.clone();
-    let job = Job::new(Inputs { config, ..inputs }, Here::All)?;
-    run_threads(&job, begun, options.n_ranks, progress)
-}
-
-/// Runs a job on threads.
-fn run_threads(
-    job: &Job<'_>,
-    begun: Begun,
-    n_ranks: u32,
-    progress: &mut (dyn FnMut(&EpochReport) + Send),
-) -> Result<Outcome, Error> {
-    let Begun {
-        folder,
-        state,
-        best,
-        ..
-    } = begun;
-    let folder = Mutex::new(folder);
-    let progress = Mutex::new(progress);
-    let results = run_ranks(n_ranks, |comm| {
-        let is_first = comm.rank() == 0;
-        let mut folder: Option<RunFolder> = match is_first {
-            true => folder.lock().ok().and_then(|mut folder| folder.take()),
-            false => None,
-        };
-        let begin = Start {
-            state: state.as_ref(),
-            best,
-        };
-        job.run(comm, begin, folder.as_mut(), &mut |report| {
-            if is_first && let Ok(mut progress) = progress.lock() {
-                progress(report);
-            }
-        })
-    })?;
-    let first = results.into_iter().next();
-    first.ok_or_else(|| Error::new(Error::Rank, "no rank came back"))
+    train_as_rank(&mut Comm::solo(), graph, labels, config, options, progress)
 }
 
 /// The likeliest class of each of some nodes by the model in a run's folder. A model with
@@ -399,33 +342,4 @@ pub fn evaluate(
     let nodes = evaluation::labelled(labels);
     let predicted = classes::predict(graph, &saved, &nodes, deadline)?;
     Ok(Evaluation::new(labels, &nodes, &predicted))
-}
-
-/// Runs `body` on each rank; the first error that is a rank's own comes before those of ranks that
-/// lost it.
-pub(crate) fn run_ranks<R: Send>(
-    n_ranks: u32,
-    body: impl Fn(&mut Comm) -> Result<R, Error> + Sync,
-) -> Result<Vec<R>, Error> {
-    let results = threads::run(n_ranks, |mut comm| {
-        let result = body(&mut comm);
-        if let Err(error) = &result
-            && !error.is_of_other_rank()
-        {
-            comm.abort_as(error.class(), &error.to_string());
-        }
-        result
-    });
-    let (mut done, mut lost) = (Vec::new(), None);
-    for result in results {
-        match result.map_err(Error::from).flatten() {
-            Ok(value) => done.push(value),
-            Err(error) if !error.is_of_other_rank() => return Err(error),
-            Err(error) => lost = lost.or(Some(error)),
-        }
-    }
-    match lost {
-        None => Ok(done),
-        Some(error) => Err(error),
-    }
 }

@@ -1,7 +1,5 @@
 //! A model under training: its network, and the parameters that validation has found best.
 
-use std::borrow::Borrow;
-
 use shardgraph_job::Checkpoint;
 
 use super::ValidScores;
@@ -12,8 +10,8 @@ use crate::model::comm::RankComm;
 use crate::model::network::Network;
 
 /// The start of a run: from the beginning, or from a state and the best epoch until then.
-pub(super) struct Start<S> {
-    pub(super) state: Option<S>,
+pub(super) struct Start<'a> {
+    pub(super) state: Option<&'a State>,
     pub(super) best: Option<BestEpoch>,
 }
 
@@ -42,13 +40,12 @@ impl<'a> Model<'a> {
     /// Takes over a state; the epochs that it has done.
     pub(super) fn load(
         &mut self,
-        start: Start<impl Borrow<State>>,
+        start: Start<'_>,
         ranks: &mut RankComm<'_>,
     ) -> Result<u32, Error> {
         let Some(state) = start.state else {
             return Ok(0);
         };
-        let state = state.borrow();
         self.epochs_done = state.load(&mut self.network, ranks)?;
         let params = state.best(&mut self.network, ranks)?;
         let best = start.best.zip(params);

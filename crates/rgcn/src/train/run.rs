@@ -1,18 +1,17 @@
-//! The run loop that classes and links share: epochs, metrics, checkpoints when they are due.
+//! The loop of job, whose steps are the epochs of a model for classes or links.
 
 use std::path::Path;
 
 use serde::Serialize;
-use shardgraph_job::{Checkpoint, Folder, Metrics, wall_time};
+use shardgraph_job::{Checkpoint, LoopOptions, Ranks, RunRecorder};
 
-use super::schedule::CheckpointSchedule;
 use crate::Error;
 use crate::model::comm::RankComm;
 
 /// A model that learns in epochs.
-pub(crate) trait Trainer {
+pub(crate) trait EpochTrainer {
     /// The report of an epoch; a line of the metrics.
-    type Report: Serialize;
+    type Report: Serialize + Copy;
 
     /// Runs an epoch, counted from 0.
     fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<Self::Report, Error>;
@@ -34,37 +33,6 @@ pub(crate) trait Trainer {
         epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error>;
-}
-
-/// The folder of a run that takes steps. Rank 0 alone has one.
-pub(crate) struct RunFolder {
-    folder: Folder,
-    metrics: Metrics,
-}
-
-/// Begins a run, or goes on with that of its folder: the folder, where one is wanted, and what
-/// `read` makes of the newest checkpoint.
-pub(crate) fn begin<S>(
-    path: Option<&Path>,
-    resume: bool,
-    files: &[&str],
-    read: impl FnOnce(&Checkpoint, &Path) -> Result<S, Error>,
-) -> Result<(Option<RunFolder>, Option<S>), Error> {
-    let Some(path) = path else {
-        return match resume {
-            true => Err(Error::config("resume", true, "a folder to resume from")),
-            false => Ok((None, None)),
-        };
-    };
-    let (folder, state) = match resume {
-        false => (Folder::of_new_run(path, files, &[])?, None),
-        true => {
-            let (folder, checkpoint) = Folder::of_old_run(path, files)?;
-            (folder, Some(read(&checkpoint, path)?))
-        }
-    };
-    let metrics = folder.open_metrics(wall_time())?;
-    Ok((Some(RunFolder { folder, metrics }), state))
 }
 
 /// An error about the run in a folder.
@@ -93,44 +61,94 @@ pub(crate) fn check_epochs(path: &Path, n_done: u32, epochs: u32) -> Result<(), 
     }
 }
 
+/// A model at an epoch of its run.
+struct Epochs<'t, T> {
+    trainer: &'t mut T,
+    n_done: u32,
+    exchange_s: f64,
+}
+
+impl<T: EpochTrainer> Epochs<'_, T> {
+    /// Does something with the other ranks, whose time counts as exchange.
+    fn with_ranks<R>(
+        &mut self,
+        ranks: &mut Ranks<'_>,
+        run: impl FnOnce(&mut T, &mut RankComm<'_>) -> R,
+    ) -> R {
+        let mut ranks = RankComm::new(ranks.comm, ranks.timeout);
+        let result = run(self.trainer, &mut ranks);
+        self.exchange_s += ranks.exchange_s;
+        result
+    }
+}
+
+impl<T: EpochTrainer> shardgraph_job::Trainer for Epochs<'_, T> {
+    type Report = T::Report;
+    type Error = Error;
+
+    fn step(&self) -> u64 {
+        self.n_done.into()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.trainer.is_stopped()
+    }
+
+    fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<T::Report, Error> {
+        let epoch = self.n_done;
+        let report = self.with_ranks(ranks, |trainer, ranks| trainer.epoch(epoch, ranks))?;
+        self.n_done += 1;
+        Ok(report)
+    }
+
+    fn record(&mut self, report: &T::Report, recorder: &mut RunRecorder) -> Result<(), Error> {
+        Ok(recorder.append(report, &T::scalars(report))?)
+    }
+
+    fn checkpoint(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        let n_done = self.n_done;
+        self.with_ranks(ranks, |trainer, ranks| {
+            trainer.check_finite(ranks)?;
+            trainer.checkpoint(n_done, ranks)
+        })
+    }
+
+    fn end(&mut self, ranks: &mut Ranks<'_>) -> Result<(), Error> {
+        self.with_ranks(ranks, |trainer, ranks| trainer.check_finite(ranks))
+    }
+
+    /// Ranks have parts.
+    fn params_hash(&self) -> Option<u64> {
+        None
+    }
+
+    /// The last checkpoint is the result.
+    fn write_results(&self, _: &Path) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
 /// Runs the epochs from `begin` on; their reports. None where no epoch is wanted any more.
-pub(crate) fn run<T: Trainer>(
+pub(crate) fn run<T: EpochTrainer>(
     trainer: &mut T,
     begin: u32,
-    mut schedule: CheckpointSchedule,
-    mut folder: Option<&mut RunFolder>,
+    options: LoopOptions,
+    recorder: Option<RunRecorder>,
     ranks: &mut RankComm<'_>,
     progress: &mut dyn FnMut(&T::Report),
 ) -> Result<Vec<T::Report>, Error> {
-    if trainer.is_stopped() {
-        return Ok(Vec::new());
-    }
-    // Rank 0 alone has the folder.
-    let is_kept = ranks.flag_of_first(folder.is_some())?;
+    let mut epochs = Epochs {
+        trainer,
+        n_done: begin,
+        exchange_s: 0.0,
+    };
     let mut reports = Vec::new();
-    for epoch in begin..schedule.n_epochs() {
-        let report = trainer.epoch(epoch, ranks)?;
-        if let Some(RunFolder { metrics, .. }) = folder.as_deref_mut() {
-            metrics.append(wall_time(), &report, &T::scalars(&report))?;
-        }
-        progress(&report);
-        reports.push(report);
-        let is_last = trainer.is_stopped() || epoch + 1 == schedule.n_epochs();
-        if is_kept && (is_last || schedule.is_due(epoch + 1, ranks)?) {
-            schedule.write(|| {
-                trainer.check_finite(ranks)?;
-                let checkpoint = trainer.checkpoint(epoch + 1, ranks)?;
-                if let (Some(folder), Some(checkpoint)) = (folder.as_deref_mut(), checkpoint) {
-                    let RunFolder { folder, metrics } = folder;
-                    folder.write_checkpoint(&checkpoint, metrics)?;
-                }
-                Ok(())
-            })?;
-        }
-        if is_last {
-            break;
-        }
-    }
-    trainer.check_finite(ranks)?;
+    let mut on_report = |report: &T::Report| {
+        progress(report);
+        reports.push(*report);
+    };
+    let all = &mut Ranks::new(ranks.comm, ranks.deadline);
+    shardgraph_job::run(&mut epochs, all, recorder, options, &mut on_report)?;
+    ranks.exchange_s += epochs.exchange_s;
     Ok(reports)
 }

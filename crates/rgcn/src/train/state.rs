@@ -248,19 +248,6 @@ impl State {
         tensors.map(|(name, values)| (name.as_str(), values.as_slice()))
     }
 
-    /// The names and lengths of all tensors.
-    pub(crate) fn lengths(&self) -> Vec<(String, usize)> {
-        let tensors = self.tensors.iter();
-        tensors
-            .map(|(name, values)| (name.clone(), values.len()))
-            .collect()
-    }
-
-    /// The numbers of all tensors.
-    pub(crate) fn values(&mut self) -> impl Iterator<Item = &mut Vec<f32>> {
-        self.tensors.iter_mut().map(|(_, values)| values)
-    }
-
     /// Puts a rank's part into its network; how many epochs are in it.
     ///
     /// # Errors

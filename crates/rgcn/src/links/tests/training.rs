@@ -4,6 +4,7 @@
 use shardgraph_random::KeyedRng;
 
 use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_job::{CheckpointSchedule, LoopOptions, RunRecorder};
 
 use super::super::config::LinkConfig;
 use super::super::data::LinkData;
@@ -19,8 +20,8 @@ use crate::model::comm::RankComm;
 use crate::model::layout::Layout;
 use crate::model::naive::Naive;
 use crate::model::network::Network;
-use crate::train::run::{self, Trainer};
-use crate::train::schedule::CheckpointSchedule;
+use crate::train::run::{self, EpochTrainer};
+
 use crate::{Config, Edge, Question, RelationalGraph};
 
 /// Nodes of two kinds; relation 0 goes within a kind, relation 1 across: learnable, with a test
@@ -263,7 +264,10 @@ fn a_decoder_that_is_no_number_is_not_kept() {
             folder: Some(scratch.path().into()),
             ..LinkOptions::default()
         };
-        let mut folder = state::begin(&data, &config, &options).unwrap().folder;
+        let place = state::place(&options);
+        let files = place.files;
+        let folder = shardgraph_job::Folder::of_new_run(scratch.path(), files, &[]).unwrap();
+        let recorder = RunRecorder::open(folder).unwrap();
         let graph = data.messages(data.train()).unwrap();
         let layout = layout_of(&graph, &config, 1).unwrap();
         let mut comm = Comm::solo();
@@ -271,15 +275,11 @@ fn a_decoder_that_is_no_number_is_not_kept() {
         let mut trainer = LinkTrainer::new(&data, &config, Some(&layout), ranks).unwrap();
         trainer.decoder.relations[3] = value;
         assert_eq!(trainer.check_finite(ranks).is_ok(), is_kept, "{value}");
-        let schedule = CheckpointSchedule::new(1, 1, None);
-        let kept = run::run(
-            &mut trainer,
-            0,
-            schedule,
-            folder.as_mut(),
-            ranks,
-            &mut |_| (),
-        );
+        let steps = LoopOptions {
+            until: 1,
+            schedule: Some(CheckpointSchedule::every_steps(1)),
+        };
+        let kept = run::run(&mut trainer, 0, steps, Some(recorder), ranks, &mut |_| ());
         let metrics = std::fs::read(scratch.path().join("metrics.jsonl")).unwrap_or_default();
         assert_eq!(!metrics.is_empty(), is_kept, "{value}");
         let checkpoint = scratch.path().join("checkpoint-0000000001");

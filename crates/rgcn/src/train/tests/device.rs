@@ -181,7 +181,7 @@ fn a_run_goes_on_on_the_kind_of_device_that_it_began_on() {
         let whole = go("whole", 12, &device, false).unwrap();
         go("parts", 2, &device, false).unwrap();
         let refused = go("parts", 5, &Device::host(), true).unwrap_err();
-        let began = format!("began on device `{}`", device.kind().family());
+        let began = format!("the run computes on `{}`", device.kind().family());
         assert!(refused.to_string().contains(&began), "{refused}");
         go("parts", 7, &device, true).unwrap();
         let parts = go("parts", 12, &device, true).unwrap();

@@ -1,6 +1,7 @@
 //! Failures of one rank: all ranks end with its class.
 
 use shardgraph_collectives::Op;
+use shardgraph_job::World;
 
 use super::*;
 
@@ -38,9 +39,9 @@ fn a_rank_that_cannot_write_ends_the_others_with_its_class() {
 /// The first reason is the answer, and not that of the ranks which it ended.
 #[test]
 fn threads_end_with_the_reason_of_the_rank_that_failed() {
-    let outcome = run_ranks(3, |comm| match comm.rank() {
+    let outcome = World::Threads(3).run(Timeout::default(), |ranks| match ranks.rank() {
         2 => Err(Error::Io("the disk is full".to_owned())),
-        _ => Ok(comm.run(Op::Barrier, Timeout::default())?),
+        _ => Ok(ranks.comm.run(Op::Barrier, Timeout::default())?),
     });
     assert_eq!(outcome.unwrap_err().to_string(), "the disk is full");
 }

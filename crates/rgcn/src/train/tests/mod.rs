@@ -8,6 +8,7 @@ mod partition;
 mod tiles;
 mod validation;
 
+use shardgraph_collectives::threads;
 use shardgraph_error::Class;
 use shardgraph_random::KeyedRng;
 
