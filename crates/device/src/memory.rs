@@ -9,6 +9,7 @@ use crate::device::BackEnd;
 use crate::gpu::{Gpu, Mark};
 use crate::{
     Arg, Buffer, Device, DeviceKind, Error, Graph, Launch, Scalar, Timer, Traffic, checks,
+    free_host_bytes,
 };
 
 /// A point in a device's stream; see [`Device::record`].
@@ -195,6 +196,20 @@ impl Device {
     /// What copies of this stream have moved between host and device since it was opened; nothing on the host.
     pub fn traffic(&self) -> Traffic {
         self.gpu().map(Gpu::traffic).unwrap_or_default()
+    }
+
+    /// Bytes of memory that buffers of this device could still take, where the system says so. The host and the emulator give
+    /// [`free_host_bytes`](crate::free_host_bytes); a GPU waits for this stream and gives what its pool keeps back first.
+    ///
+    /// Others may take memory meanwhile: the number is to plan by, and an allocation may fail all the same.
+    ///
+    /// # Errors
+    /// The error of the stream's work; the driver's.
+    pub fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        match &self.back_end {
+            BackEnd::Host => Ok(free_host_bytes()),
+            BackEnd::Gpu(gpu) => gpu.free_bytes(),
+        }
     }
 
     /// Bytes of the buffers of this stream that exist now, arenas and what graphs keep among them; 0 on the host.

@@ -37,6 +37,9 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// Gives memory of `allocate` back, once the work given so far is done with it.
     fn free(&self, address: u64);
 
+    /// Bytes that [`Driver::allocate`] could still take; nothing where nobody says.
+    fn free_bytes(&self) -> Result<Option<u64>, Error>;
+
     /// # Safety
     /// `bytes` bytes from `address` on are memory of `allocate`.
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error>;

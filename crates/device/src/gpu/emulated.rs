@@ -18,7 +18,7 @@ use self::calls::{Call, StreamHandle};
 use self::library::Functions;
 use super::kernels::Kernel;
 use super::{Driver, Launch, Timeout};
-use crate::{DeviceKind, Error, ErrorKind, Timer};
+use crate::{DeviceKind, Error, ErrorKind, Timer, free_host_bytes};
 
 /// A queue is worked through when it gets this long, so that memory that was given back does not pile up.
 const MAX_QUEUE: usize = 4096;
@@ -307,6 +307,10 @@ impl Driver for Emulated {
 
     fn free(&self, address: u64) {
         self.queue(Command::Free { address });
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        Ok(free_host_bytes()) // its memory is the host's
     }
 
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {

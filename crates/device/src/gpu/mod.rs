@@ -329,6 +329,11 @@ impl Gpu {
         self.traffic.read()
     }
 
+    pub(crate) fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        self.capture.refuse("free_bytes")?;
+        self.driver.free_bytes()
+    }
+
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held.held()
     }

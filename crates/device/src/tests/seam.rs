@@ -272,6 +272,18 @@ fn bytes_that_are_held_are_counted() {
     }
 }
 
+#[test]
+fn free_bytes_are_known_where_the_system_says() {
+    for device in devices() {
+        match (device.kind(), crate::free_host_bytes()) {
+            (DeviceKind::Cuda(_), _) | (_, Some(_)) => {
+                assert!(device.free_bytes().unwrap().unwrap() > 0);
+            }
+            (_, None) => assert_eq!(device.free_bytes().unwrap(), None),
+        }
+    }
+}
+
 /// The k-th allocation fails, for every k: an error that names the bytes, and the device goes on.
 #[test]
 fn running_out_of_memory_is_an_error() {

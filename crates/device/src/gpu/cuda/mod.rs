@@ -223,6 +223,16 @@ impl Driver for Cuda {
         self.context.keep(freed);
     }
 
+    fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        self.synchronize()?;
+        if self.context.has_pools {
+            self.context.trim_pool()?; // what the pool keeps counts as taken
+        }
+        let (free, _) =
+            result::mem_get_info().map_err(|e| self.context.failed("cuMemGetInfo", e))?;
+        Ok(Some(free as u64))
+    }
+
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {
         self.context.enter()?;
         // SAFETY: the caller's promise; the stream is alive.

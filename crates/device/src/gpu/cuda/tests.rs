@@ -202,6 +202,20 @@ fn memory_without_pools() {
     });
 }
 
+/// The driver of tests has 1 GiB, whatever was taken of it.
+#[test]
+fn free_memory_is_the_drivers_word() {
+    with_driver("free_memory_is_the_drivers_word", |driver| {
+        let device = cuda();
+        assert_eq!(device.free_bytes().unwrap(), Some(1 << 30));
+        driver.plant("cuMemGetInfo", INVALID_VALUE);
+        assert_eq!(
+            text(device.free_bytes()),
+            "cuMemGetInfo: as planted (CUDA_ERROR_INVALID_VALUE)"
+        );
+    });
+}
+
 /// A kernel's fault ends the context: every later call answers it, with the call that met it first.
 #[test]
 fn the_first_fault_is_answered_for_ever() {
