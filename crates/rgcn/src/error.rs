@@ -105,6 +105,7 @@ impl From<shardgraph_autodiff::Error> for Error {
     fn from(error: shardgraph_autodiff::Error) -> Error {
         match error {
             shardgraph_autodiff::Error::Device(error) => Error::Device(error),
+            shardgraph_autodiff::Error::Comm(error) => error.into(),
             error => Error::Operation(error),
         }
     }

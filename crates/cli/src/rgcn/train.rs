@@ -19,7 +19,7 @@ use super::data::{Data, DataArgs};
 use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::settings::SettingsArgs;
 use super::train_answer::answer;
-use crate::device_choice::{DeviceArgs, open_device};
+use crate::device_choice::DeviceArgs;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::quantity;
@@ -144,11 +144,10 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         return train_links(args);
     }
     let deadline = args.world.timeout.unwrap_or_default();
-    args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let epochs = args.epochs_to(|| args.target(target_epochs))?;
-            let inputs = load(args, n_ranks, epochs)?;
+            let inputs = load(args, Ranks::Threads(n_ranks), epochs)?;
             let timer = Timer::start(&Device::host());
             let graph = &inputs.data.graph;
             let outcomes = train_all(&inputs, &args.report, &mut |given, progress| {
@@ -164,7 +163,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
 fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::Result<()> {
     let of_run = || of_first(comm, deadline, || args.target(target_epochs));
     let epochs = args.epochs_to(of_run)?;
-    let inputs = load(args, comm.size(), epochs);
+    let inputs = load(args, Ranks::Processes(comm.size()), epochs);
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
@@ -213,8 +212,20 @@ pub(super) struct Inputs {
     pub(super) valid_share: Option<f64>,
 }
 
-fn load(args: &TrainArgs, n_ranks: u32, epochs: Option<u32>) -> anyhow::Result<Inputs> {
+/// The ranks of a run.
+#[derive(Clone, Copy)]
+enum Ranks {
+    Threads(u32),
+    Processes(u32),
+}
+
+fn load(args: &TrainArgs, ranks: Ranks, epochs: Option<u32>) -> anyhow::Result<Inputs> {
     check(args)?;
+    let (n_ranks, is_process) = match ranks {
+        Ranks::Threads(n_ranks) => (n_ranks, false),
+        Ranks::Processes(n_ranks) => (n_ranks, true),
+    };
+    let device = (args.world).device(args.device.kind, is_process, &args.report)?;
     let mut data = args.data.load()?;
     let has_validation = args.data.has_valid();
     let mut config = args.settings.config(&data.graph, has_validation)?;
@@ -231,7 +242,6 @@ fn load(args: &TrainArgs, n_ranks: u32, epochs: Option<u32>) -> anyhow::Result<I
         let text = "training needs labels: name their file with --train";
         return Err(BadInput(text.to_owned()).into());
     };
-    let device = open_device(args.device.kind, &args.report)?;
     Ok(Inputs {
         config,
         options: RunOptions {

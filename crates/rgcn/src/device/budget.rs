@@ -24,7 +24,7 @@ impl DeviceBudget {
 }
 
 impl DeviceModel {
-    /// The network of a rank that is alone after `n_steps` steps, on a device that is no host; with a limit in as few tiles as
+    /// The network of a rank after `n_steps` steps, on a device that is no host; with a limit in as few tiles as
     /// fit it.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl DeviceModel {
         others: Option<&Labelled>,
         has_gradient: bool,
     ) -> Result<usize, Error> {
-        let mut record = Recorder::new(&self.params, 0, 1);
+        let mut record = Recorder::new(&self.params, self.place.rank, self.place.size);
         let logits = self.logits(&mut record)?;
         let scores = labelled.score(&mut record, logits)?;
         if has_gradient {

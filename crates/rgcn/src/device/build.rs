@@ -8,7 +8,8 @@ use shardgraph_device::Device;
 use super::operations::{Lists, Matrix};
 use super::tiles::Tiles;
 use super::{
-    Bias, DeviceBudget, DeviceLayer, DeviceModel, Labelled, LayerSums, Relations, StepRule,
+    Bias, DeviceBudget, DeviceLayer, DeviceModel, Handover, Labelled, LayerSums, RankPlace,
+    Relations, StepRule,
 };
 use crate::Error;
 use crate::kernels::{Form, PairLists, Terms};
@@ -34,6 +35,7 @@ struct Trained {
 
 struct Builder<'n, 'a> {
     device: &'n Device,
+    place: RankPlace,
     network: &'n Network<'a>,
     /// The most tiles of a layer's sources.
     n_tiles: usize,
@@ -41,7 +43,7 @@ struct Builder<'n, 'a> {
 }
 
 impl DeviceModel {
-    /// The network of a rank that is alone after `n_steps` steps, on a device that is no host, with the messages of at most
+    /// The network of a rank after `n_steps` steps, on a device that is no host, with the messages of at most
     /// `n_tiles` tiles of a layer's sources.
     pub(super) fn in_tiles(
         device: &Device,
@@ -52,8 +54,13 @@ impl DeviceModel {
     ) -> Result<DeviceModel, Error> {
         let n_held = device.held_bytes();
         let means = [Part::First, Part::Second].map(|part| flat(network, part));
+        let place = RankPlace {
+            rank: network.rank as u32,
+            size: network.layout.n_ranks() as u32,
+        };
         let mut builder = Builder {
             device,
+            place,
             network,
             n_tiles,
             params: Params::new(),
@@ -81,6 +88,7 @@ impl DeviceModel {
         }
         Ok(DeviceModel {
             device: device.clone(),
+            place,
             params,
             rule,
             input,
@@ -144,11 +152,9 @@ impl Builder<'_, '_> {
         let network = self.network;
         let mut layers: Vec<DeviceLayer> = Vec::new();
         for (idx, Trained { rows, bases, bias }) in trained.into_iter().enumerate() {
-            let plan = &network.plans[idx];
+            let plan = self.plan(idx);
             let n_targets = network.layout.sets[idx + 1].len();
-            let same = network.plans[..idx]
-                .iter()
-                .position(|other| Arc::ptr_eq(other, plan));
+            let same = (0..idx).find(|&other| std::ptr::eq(self.plan(other), plan));
             let relations = rows.map(|rows| Relations {
                 terms: self.terms(idx),
                 rows,
@@ -158,17 +164,39 @@ impl Builder<'_, '_> {
                 Some(same) if same.relations.is_some() == relations.is_some() => same.sums.clone(),
                 _ => self.sums(plan, n_targets, relations.is_some())?,
             };
+            let ranks = 0..network.layout.n_ranks();
+            let kept = ranks.map(|rank| network.layout.places(idx + 1, rank).len());
+            let kept: Arc<[usize]> = kept.collect();
+            let n_own = kept[network.rank];
             let bias = bias.map(|row| Bias {
                 row,
-                ones: self.ones(&format!("layer{idx}.ones"), Shape::new(n_targets, 1)),
+                ones: self.ones(&format!("layer{idx}.ones"), Shape::new(n_own, 1)),
             });
+            let by_pair = idx == 0 && network.input.table == InputTable::ByPair;
+            let n_rows = match by_pair {
+                true => network.plans[0].n_pairs(),
+                false => network.layout.places(idx, network.rank).len(),
+            };
+            let messages = network.rank_messages.get(idx);
+            let handover =
+                messages.map(|messages| Handover::new(self.device, messages, n_rows, by_pair));
             layers.push(DeviceLayer {
+                handover: handover.transpose()?,
+                kept,
                 sums,
                 relations,
                 bias,
             });
         }
         Ok(layers)
+    }
+
+    /// The messages that this rank computes in a layer.
+    fn plan(&self, layer: usize) -> &LayerPlan {
+        match self.network.rank_messages.get(layer) {
+            Some(messages) => &messages.plan,
+            None => &self.network.plans[layer],
+        }
     }
 
     /// The lists of a plan's messages.
@@ -221,30 +249,32 @@ impl Builder<'_, '_> {
 
     /// The constants of labelled nodes.
     fn labelled(&mut self, targets: &Targets) -> Result<Labelled, Error> {
-        let n_outputs = self.network.layout.sets[self.network.layers.len()].len();
+        let layout = self.network.layout;
+        let n_outputs = layout.places(layout.n_layers(), self.network.rank).len();
         let n_classes = self.network.layers.last().map_or(0, |layer| layer.width);
         let rows = targets.rows();
-        let n_nodes = rows.len();
+        let (n_nodes, n_own) = (targets.n_nodes(), rows.len());
         let lists = Lists {
-            starts: (0..=n_nodes as u64).collect(),
+            starts: (0..=n_own as u64).collect(),
             columns: rows.iter().map(|labelled| labelled.row as u32).collect(),
-            weights: vec![1.0; n_nodes],
+            weights: vec![1.0; n_own],
             n_columns: n_outputs,
         };
-        let mut weights = vec![0.0; n_nodes * n_classes];
+        let mut weights = vec![0.0; n_own * n_classes];
         let mut classes = weights.clone();
         for (node, labelled) in rows.iter().enumerate() {
             let at = node * n_classes + labelled.class as usize;
             weights[at] = (-labelled.weight / n_nodes as f64) as f32;
             classes[at] = 1.0;
         }
-        let shape = Shape::new(n_nodes, n_classes);
+        let shape = Shape::new(n_own, n_classes);
         Ok(Labelled {
+            place: self.place,
             n_nodes,
             selection: Arc::new(Matrix::upload(self.device, &lists)?),
             weights: self.add("weights", shape, &weights),
             classes: self.add("classes", shape, &classes),
-            row: self.ones("row", Shape::new(1, n_nodes)),
+            row: self.ones("row", Shape::new(1, n_own)),
             column: self.ones("column", Shape::new(n_classes, 1)),
         })
     }

@@ -1,18 +1,19 @@
-//! Training on a device: the network of one rank in the device's memory, on top of autodiff.
+//! Training on a device: the network of a rank in its device's memory, on top of autodiff.
 //!
+//! Ranks have a device each, or a stream of one, and exchange rows and sums of messages.
 //! Parameters, the optimiser's means, the graph and the labels stay there. An epoch brings back its
 //! loss and the number of right classes; the host's [`Network`] gets the parameters where a
 //! checkpoint or the end of the run asks for them.
 
 mod budget;
 mod build;
+mod exchange;
 mod operations;
 mod tiles;
 
 use std::sync::Arc;
 
 use shardgraph_autodiff::{Adam, Ctx, Eager, Gradient, ParamId, Params, Sgd, Var};
-use shardgraph_collectives::Comm;
 use shardgraph_device::{Device, Timer};
 
 use crate::Error;
@@ -20,10 +21,12 @@ use crate::config::{Config, Optimiser};
 use crate::error::diverged;
 use crate::kernels::{PairLists, Terms};
 use crate::layer::optimiser::corrected_epsilon;
+use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::train::state::{Part, set_flat};
 use crate::train::{Execution, RunOptions, ValidScores};
 pub(crate) use build::LabelSets;
+use exchange::Handover;
 use operations::{Matrix, Product, RelationOperation};
 use tiles::Tiles;
 
@@ -33,7 +36,6 @@ pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> 
         return Ok(());
     }
     let of_host = [
-        (options.n_ranks > 1, "several ranks"),
         (config.batch > 0, "batches"),
         (config.blocks > 1, "block-diagonal weights"),
         (config.dropout > 0.0, "dropout"),
@@ -58,6 +60,7 @@ pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> 
 /// A network on a device, with the labels that it learns from and is validated on.
 pub(crate) struct DeviceModel {
     device: Device,
+    place: RankPlace,
     params: Params,
     rule: StepRule,
     /// The rows of the input.
@@ -75,6 +78,36 @@ pub(crate) struct DeviceModel {
     best: Option<Params>,
 }
 
+/// A rank among those that share a network.
+#[derive(Debug, Clone, Copy)]
+struct RankPlace {
+    rank: u32,
+    size: u32,
+}
+
+impl RankPlace {
+    fn is_alone(self) -> bool {
+        self.size == 1
+    }
+
+    /// A parameter that all ranks have alike; its gradient is the sum over their messages.
+    fn shared(self, ctx: &mut dyn Ctx, id: ParamId) -> Result<Var, Error> {
+        let param = ctx.param(id)?;
+        match self.is_alone() {
+            true => Ok(param),
+            false => Ok(ctx.copy_to_ranks(param)?),
+        }
+    }
+
+    /// The sum of a number over the ranks.
+    fn sum(self, ctx: &mut dyn Ctx, own: Var) -> Result<Var, Error> {
+        match self.is_alone() {
+            true => Ok(own),
+            false => Ok(ctx.all_reduce(own)?),
+        }
+    }
+}
+
 /// The bytes of a model on a device.
 #[derive(Debug, Clone, Copy)]
 struct DeviceBudget {
@@ -87,6 +120,10 @@ struct DeviceBudget {
 
 /// A layer's messages and the parameters that it reads.
 struct DeviceLayer {
+    /// None where a rank's messages are those of its own sources.
+    handover: Option<Handover>,
+    /// Nodes of each rank, whose sums it keeps.
+    kept: Arc<[usize]>,
     sums: LayerSums,
     /// None for one-hot input without bases, whose rows are the messages.
     relations: Option<Relations>,
@@ -124,6 +161,8 @@ struct Bias {
 
 /// Labelled nodes, with the constants that make sums over them of logits.
 struct Labelled {
+    place: RankPlace,
+    /// Of all ranks.
     n_nodes: usize,
     /// Labelled nodes by outputs: ones.
     selection: Arc<Matrix>,
@@ -164,13 +203,13 @@ impl DeviceModel {
     /// # Errors
     /// The device's.
     /// # Determinism
-    /// The same bits each time on one kind of device; the host's to rounding.
+    /// The same bits each time on one kind of device and number of ranks; the host's to rounding.
     /// # Complexity
     /// Eight bytes come back from the device, and some constants of a few bytes go there.
-    pub(crate) fn step(&mut self, step: u32) -> Result<Step, Error> {
+    pub(crate) fn step(&mut self, step: u32, ranks: &mut RankComm<'_>) -> Result<Step, Error> {
         let timer = Timer::wall();
-        let mut comm = Comm::solo();
-        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let mut ctx = Eager::new(&self.device, ranks.comm, &self.params);
+        ctx = ctx.with_deadline(ranks.deadline);
         let logits = self.logits(&mut ctx)?;
         let vars = self.train.score(&mut ctx, logits)?;
         let scores = self.train.read(&ctx, vars)?;
@@ -205,12 +244,12 @@ impl DeviceModel {
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn validate(&self) -> Result<Option<ValidScores>, Error> {
+    pub(crate) fn validate(&self, ranks: &mut RankComm<'_>) -> Result<Option<ValidScores>, Error> {
         let Some(valid) = &self.valid else {
             return Ok(None);
         };
-        let mut comm = Comm::solo();
-        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let mut ctx = Eager::new(&self.device, ranks.comm, &self.params);
+        ctx = ctx.with_deadline(ranks.deadline);
         let logits = self.logits(&mut ctx)?;
         let vars = valid.score(&mut ctx, logits)?;
         valid.read(&ctx, vars).map(Some)
@@ -250,13 +289,19 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// The logits of all outputs.
+    /// The logits of this rank's outputs.
     fn logits(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
         let mut x = ctx.param(self.input)?;
         for (idx, layer) in self.layers.iter().enumerate() {
-            x = layer.sums(ctx, x)?;
+            if let Some(handover) = &layer.handover {
+                x = handover.rows(ctx, x)?;
+            }
+            x = layer.sums(ctx, x, self.place)?;
+            if !self.place.is_alone() {
+                x = ctx.reduce_scatter(x, Arc::clone(&layer.kept))?;
+            }
             if let Some(Bias { row, ones }) = layer.bias {
-                let (ones, row) = (ctx.param(ones)?, ctx.param(row)?);
+                let (ones, row) = (ctx.param(ones)?, self.place.shared(ctx, row)?);
                 let rows = ctx.matmul(ones, row)?;
                 x = ctx.add(x, rows)?;
             }
@@ -269,11 +314,11 @@ impl DeviceModel {
 }
 
 impl DeviceLayer {
-    /// The sums of the messages of the sources' rows `x`.
-    fn sums(&self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
+    /// The sums of the messages of the sources' rows `x`, at the nodes of all ranks.
+    fn sums(&self, ctx: &mut dyn Ctx, x: Var, place: RankPlace) -> Result<Var, Error> {
         let table = match &self.relations {
             None => None,
-            Some(relations) => Some((relations.table(ctx)?, relations.terms)),
+            Some(relations) => Some((relations.table(ctx, place)?, relations.terms)),
         };
         let (sends, lists) = match &self.sums {
             LayerSums::Tiled(tiles) => {
@@ -304,12 +349,12 @@ impl DeviceLayer {
 
 impl Relations {
     /// The relations' rows.
-    fn table(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
-        let rows = ctx.param(self.rows)?;
+    fn table(&self, ctx: &mut dyn Ctx, place: RankPlace) -> Result<Var, Error> {
+        let rows = place.shared(ctx, self.rows)?;
         match self.bases {
             None => Ok(rows),
             Some(bases) => {
-                let bases = ctx.param(bases)?;
+                let bases = place.shared(ctx, bases)?;
                 Ok(ctx.matmul(rows, bases)?)
             }
         }
@@ -317,7 +362,7 @@ impl Relations {
 }
 
 impl Labelled {
-    /// The loss and the right classes by the logits of all outputs.
+    /// The loss and the right classes of all ranks, by the logits of this rank's outputs.
     fn score(&self, ctx: &mut dyn Ctx, logits: Var) -> Result<ScoreVars, Error> {
         let selection = Product {
             matrix: Arc::clone(&self.selection),
@@ -332,13 +377,14 @@ impl Labelled {
         })
     }
 
-    /// The sum of all values, each times its factor.
+    /// The sum of the values of all ranks, each times its factor.
     fn sum(&self, ctx: &mut dyn Ctx, values: Var, factors: ParamId) -> Result<Var, Error> {
         let factors = ctx.param(factors)?;
         let products = ctx.mul(values, factors)?;
         let (row, column) = (ctx.param(self.row)?, ctx.param(self.column)?);
         let by_class = ctx.matmul(row, products)?;
-        Ok(ctx.matmul(by_class, column)?)
+        let own = ctx.matmul(by_class, column)?;
+        self.place.sum(ctx, own)
     }
 
     /// Copies the scores to the host.

@@ -89,6 +89,11 @@ impl Targets {
         self
     }
 
+    /// The number of nodes of all ranks.
+    pub(crate) fn n_nodes(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
     /// The nodes of this rank, in their order.
     pub(crate) fn rows(&self) -> Vec<LabelledRow> {
         let rows = self.own.iter().map(|&(row, class)| LabelledRow {

@@ -1,7 +1,8 @@
 //! Training that predicts classes: one rank's epochs, and the classes of nodes.
 
+use shardgraph_autodiff::{leave_group, rank_device};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::Timer;
+use shardgraph_device::{Device, Timer};
 use shardgraph_job::{Checkpoint, RunRecorder};
 
 use super::batches;
@@ -144,19 +145,29 @@ impl<'a> WholeJob<'a> {
             valid,
             outputs,
         };
-        job.check_budget_on_device()?;
+        job.check_budget_on_device(here)?;
         Ok(job)
     }
 
-    /// Refuses a budget that training on a device does not fit in: builds the model there once, before a run has a folder.
-    fn check_budget_on_device(&self) -> Result<(), Error> {
+    /// Refuses a budget that training on a device does not fit in: builds the models of the ranks
+    /// here once, one after the other, before a run has a folder.
+    fn check_budget_on_device(&self, here: Here) -> Result<(), Error> {
         let options = self.inputs.options;
         if options.device.is_host() || options.budget_per_device.is_none() {
             return Ok(());
         }
-        let mut alone = Comm::solo();
-        let ranks = &RankComm::new(&mut alone, options.deadline);
-        ClassTrainer::new(self, ranks)?.begin_on_device(0)
+        here.ranks(options.n_ranks)
+            .try_for_each(|rank| ClassTrainer::new(self, rank)?.begin_on_device(&options.device, 0))
+    }
+
+    /// The device of a rank: that of the run, or where ranks share it a stream of their own or a
+    /// card each.
+    fn rank_device(&self, ranks: &mut RankComm<'_>) -> Result<Device, Error> {
+        let device = &self.inputs.options.device;
+        match device.is_host() || ranks.are_alone() {
+            true => Ok(device.clone()),
+            false => Ok(rank_device(device, ranks.comm, ranks.deadline)?),
+        }
     }
 
     /// One rank's run.
@@ -169,9 +180,10 @@ impl<'a> WholeJob<'a> {
     ) -> Result<Outcome, Error> {
         let inputs = self.inputs;
         let ranks = &mut RankComm::new(comm, inputs.options.deadline);
-        let mut trainer = ClassTrainer::new(self, ranks)?;
+        let mut trainer = ClassTrainer::new(self, ranks.comm.rank() as usize)?;
         let begin = trainer.model.load(start, ranks)?;
-        trainer.begin_on_device(begin)?;
+        let device = self.rank_device(ranks)?;
+        trainer.begin_on_device(&device, begin)?;
         let Epochs { reports, times } =
             inputs.run_epochs(&mut trainer, begin, recorder, ranks, progress)?;
         let best_epoch = trainer.model.take_best();
@@ -182,7 +194,8 @@ impl<'a> WholeJob<'a> {
                 model.saved(Run::new(inputs), &self.outputs, best_epoch, ranks)?
             }
         };
-        let on_device = trainer.device.take().map(|device| device.memory());
+        let on_device = trainer.device.take().map(|model| model.memory());
+        leave_group(&device, ranks.deadline)?;
         let mut network = trainer.model.network;
         let params_hash = params_hash(&mut network, ranks)?;
         let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
@@ -242,11 +255,11 @@ struct ClassTrainer<'a> {
 
 impl<'a> ClassTrainer<'a> {
     /// A rank's part before the first step.
-    fn new(job: &'a WholeJob<'a>, ranks: &RankComm<'_>) -> Result<ClassTrainer<'a>, Error> {
+    fn new(job: &'a WholeJob<'a>, rank: usize) -> Result<ClassTrainer<'a>, Error> {
         let context = RankContext {
             config: job.inputs.config,
             layout: &job.layout,
-            rank: ranks.comm.rank() as usize,
+            rank,
             n_classes: job.inputs.labels.n_classes(),
         };
         let of_labels = |labels: &[(u32, u32)]| {
@@ -267,8 +280,7 @@ impl<'a> ClassTrainer<'a> {
     }
 
     /// Copies the model to the device of the epochs, after `n_steps` of them.
-    fn begin_on_device(&mut self, n_steps: u32) -> Result<(), Error> {
-        let device = &self.job.inputs.options.device;
+    fn begin_on_device(&mut self, device: &Device, n_steps: u32) -> Result<(), Error> {
         if !device.is_host() {
             let labels = LabelSets {
                 train: &self.targets,
@@ -308,7 +320,7 @@ impl<'a> ClassTrainer<'a> {
     /// are the best; none without patience.
     fn validate(&mut self, ranks: &mut RankComm<'_>) -> Result<Option<ValidScores>, Error> {
         if let Some(device) = &mut self.device {
-            let scores = device.validate()?;
+            let scores = device.validate(ranks)?;
             if let Some(scores) = scores.filter(|scores| self.model.is_best(scores)) {
                 device.keep_best();
                 self.model.put_best(scores, Params::default());
@@ -346,7 +358,7 @@ impl EpochTrainer for ClassTrainer<'_> {
         let timer = Timer::wall();
         let Step { scores, forward_ms } = match &mut self.device {
             None => self.epoch_on_host(epoch, ranks)?,
-            Some(device) => device.step(epoch + 1)?,
+            Some(device) => device.step(epoch + 1, ranks)?,
         };
         let epoch_ms = timer.elapsed_s() * 1e3;
         self.model.epochs_done = epoch + 1;

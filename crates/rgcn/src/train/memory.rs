@@ -1,6 +1,8 @@
 //! The check before a run begins that it fits: the machine's memory, and the budget of each rank's
 //! device.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use shardgraph_device::free_host_bytes;
 
@@ -83,6 +85,16 @@ pub(super) enum Here {
     One(usize),
 }
 
+impl Here {
+    /// Those of `n_ranks` ranks that are here.
+    pub(super) fn ranks(self, n_ranks: u32) -> Range<usize> {
+        match self {
+            Here::All => 0..n_ranks as usize,
+            Here::One(rank) => rank..rank + 1,
+        }
+    }
+}
+
 /// Refuses a run whose ranks do not fit: none on its device, or those of this process in its memory
 /// together.
 ///
@@ -96,10 +108,7 @@ pub(super) fn check(
     here: Here,
 ) -> Result<(), Error> {
     let all = 0..options.n_ranks as usize;
-    let ranks = match here {
-        Here::All => all.clone(),
-        Here::One(rank) => rank..rank + 1,
-    };
+    let ranks = here.ranks(options.n_ranks);
     let (mut needed, mut n_materialised) = (0, 0);
     for layout in layouts {
         let context = |rank| RankContext {

@@ -13,7 +13,12 @@ fn devices() -> Vec<Device> {
     shardgraph_cuemu::devices("rgcn")
 }
 
-fn train_on(device: &Device, graph: &RelationalGraph, labels: &Labels, config: &Config) -> Outcome {
+pub(super) fn train_on(
+    device: &Device,
+    graph: &RelationalGraph,
+    labels: &Labels,
+    config: &Config,
+) -> Outcome {
     let options = RunOptions {
         device: device.clone(),
         keeps_model: true,
@@ -23,7 +28,7 @@ fn train_on(device: &Device, graph: &RelationalGraph, labels: &Labels, config: &
 }
 
 /// All settings of [`variants`] but dropout, and those that they leave out.
-fn settings() -> Vec<Config> {
+pub(super) fn settings() -> Vec<Config> {
     let variants = variants().into_iter();
     let mut settings: Vec<Config> = variants
         .map(|config| Config {
@@ -50,7 +55,7 @@ fn settings() -> Vec<Config> {
     settings
 }
 
-fn assert_near(found: &Outcome, wanted: &Outcome, what: &str) {
+pub(super) fn assert_near(found: &Outcome, wanted: &Outcome, what: &str) {
     assert_eq!(found.reports.len(), wanted.reports.len(), "{what}");
     for (found, wanted) in found.reports.iter().zip(&wanted.reports) {
         let (loss, expected) = (found.loss, wanted.loss);
@@ -341,14 +346,6 @@ fn what_the_host_alone_does_is_refused() {
                 config(|c| c.optimiser = Optimiser::Adagrad),
                 none(),
                 "adagrad",
-            ),
-            (
-                base.clone(),
-                RunOptions {
-                    n_ranks: 2,
-                    ..none()
-                },
-                "several ranks",
             ),
             (
                 base.clone(),

@@ -3,6 +3,7 @@
 
 mod batches;
 mod device;
+mod device_ranks;
 mod failures;
 mod partition;
 mod tiles;
