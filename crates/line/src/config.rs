@@ -165,6 +165,10 @@ pub struct Config {
     /// gradients are all taken before any row changes. This is the worst that samples in flight
     /// can do to the answer; slow, for measurements. Default there: one.
     pub edges_in_flight: Option<u32>,
+    /// Bytes of a device's memory that a run may take; default: what is free.
+    ///
+    /// Rows take it first; edges that do not fit beside them come from the host on each pass.
+    pub device_memory: Option<u64>,
     /// Seed; default 1.
     pub seed: u64,
 }
@@ -186,6 +190,7 @@ impl Default for Config {
             queues: 2,
             queue_length: 2,
             edges_in_flight: None,
+            device_memory: None,
             seed: 1,
         }
     }
@@ -292,6 +297,9 @@ impl Config {
         }
         if self.edges_in_flight == Some(0) {
             return Err(Error::setting("edges_in_flight", 0, "1 or more"));
+        }
+        if self.device_memory == Some(0) {
+            return Err(Error::setting("device_memory", 0, "a number of bytes"));
         }
         if self.loss == Loss::Softmax {
             self.check_softmax()?;

@@ -29,6 +29,7 @@
 #![deny(unsafe_code)]
 
 mod config;
+mod device_memory;
 mod disk_options;
 mod edges;
 mod embedding;
@@ -44,6 +45,7 @@ mod spectral;
 mod train;
 
 pub use config::{Config, Loss, Mode, Optimiser, Order, Precision, Preset};
+pub use device_memory::DeviceMemory;
 pub use disk_options::DiskOptions;
 pub use edges::{
     ImportOptions, ImportProgress, ImportStage, Imported, InputSummary, NodeLabels, Store,

@@ -16,5 +16,6 @@ pub(crate) use layout::Layout;
 #[cfg(test)]
 pub(crate) use layout::fixed_bytes;
 pub(crate) use pass::{BucketPass, Job, Planner, Step};
+pub(crate) use rounds::Pair;
 pub use visits::Schedule;
 pub(crate) use visits::{GroupKey, Swap, Visit, swaps};

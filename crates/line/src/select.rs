@@ -20,8 +20,8 @@ use crate::embedding::eval::Auc;
 use crate::spectral::{SpectralConfig, spectral_embedding};
 use crate::train::{SoftmaxTraining, softmax_training, train_with};
 use crate::{
-    Config, Embedding, Error, Loss, NodeLabels, Optimiser, Order, Progress, Store, TrainOptions,
-    WorkTime,
+    Config, DeviceMemory, Embedding, Error, Loss, NodeLabels, Optimiser, Order, Progress, Store,
+    TrainOptions, WorkTime,
 };
 use trials::Search;
 
@@ -244,7 +244,7 @@ impl Line {
         Line { select, ..self }
     }
 
-    /// Another number of parts than [`Store::default_parts`].
+    /// Another number of parts than [`Store::parts_on`] the device.
     #[must_use]
     pub fn parts(self, n_parts: Option<u32>) -> Line {
         Line { n_parts, ..self }
@@ -295,9 +295,9 @@ impl Line {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Fitted, Error> {
         let n_nodes = labels.len() as u32;
-        let n_parts = self
-            .n_parts
-            .unwrap_or_else(|| Store::default_parts(n_nodes));
+        let memory = DeviceMemory::of(device, &self.config)?;
+        let usual = || Store::parts_on(memory.as_ref(), n_nodes, edges.len() as u64);
+        let n_parts = self.n_parts.unwrap_or_else(usual);
         let store = Store::from_edges(n_nodes, edges, n_parts, labels)?;
         self.fit_store(&store, device, progress)
     }

@@ -23,6 +23,7 @@ mod order;
 mod partition_buffer;
 mod pipeline;
 mod reports;
+mod resident_edges;
 mod row_files;
 mod rows;
 mod scalar;
@@ -51,6 +52,7 @@ use context::RunContext;
 use export::{Columns, export};
 use order::{Run, RunDisk};
 use reports::LossSum;
+use resident_edges::ResidentEdges;
 pub(crate) use softmax::SoftmaxTraining;
 use warm_start::WarmStart;
 
@@ -238,6 +240,7 @@ pub fn train_with(
     }
     let (timer, clock) = (Timer::start(device), Clock::default());
     let losses = options.reports.then(LossSum::default);
+    let resident = ResidentEdges::new(store, config, device, None)?;
     let mut run = Run {
         context: RunContext {
             store,
@@ -246,6 +249,7 @@ pub fn train_with(
             layout: Layout::WHOLE,
             warm_start: warm_start.as_ref(),
             losses: losses.as_ref(),
+            resident: &resident,
         },
         clock: &clock,
         progress,
@@ -354,6 +358,7 @@ pub fn train_on_disk(
     check_on_disk(config)?;
     options.check()?;
     let (timer, clock) = (Timer::start(device), Clock::default());
+    let resident = ResidentEdges::new(store, config, device, Some(options.memory))?;
     let context = RunContext {
         store,
         config,
@@ -361,6 +366,7 @@ pub fn train_on_disk(
         layout: Layout::new(store, config, options)?,
         warm_start: None,
         losses: None,
+        resident: &resident,
     };
     let mut checkpoint = TableCheckpoint::open(disk.work, &context)?;
     let losses = LossSum::resumed(checkpoint.position().losses);

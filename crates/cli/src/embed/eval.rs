@@ -11,7 +11,7 @@ use shardgraph_line::eval::{
 };
 use shardgraph_line::formats;
 use shardgraph_line::nodes::Classes;
-use shardgraph_line::{Config, Embedding, Line, NodeLabels, Selection, Store, train};
+use shardgraph_line::{Config, DeviceMemory, Embedding, Line, NodeLabels, Selection, Store, train};
 
 use super::classify::{ClassFlags, ClassScores};
 use super::settings::SettingsArgs;
@@ -224,7 +224,9 @@ fn of_all_edges(
             .fit_edges(&edges, labels, device, &mut |_| {})?
             .embedding);
     }
-    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
+    let memory = DeviceMemory::of(device, config)?;
+    let usual = || Store::parts_on(memory.as_ref(), n_nodes, edges.len() as u64);
+    let n_parts = eval.parts.unwrap_or_else(usual);
     let store = Store::from_edges(n_nodes, &edges, n_parts, labels)?;
     Ok(train(&store, config, device, &mut |_| {})?.embedding)
 }

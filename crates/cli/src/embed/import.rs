@@ -7,8 +7,8 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::{
-    Config, ImportOptions, ImportProgress, ImportStage, Imported, Store, has_unfinished_run,
-    import_scratch, import_stream, lock_work_folder,
+    Config, DeviceMemory, ImportOptions, ImportProgress, ImportStage, Imported, Store,
+    has_unfinished_run, import_scratch, import_stream, lock_work_folder,
 };
 use shardgraph_storage::write_atomic;
 
@@ -133,14 +133,24 @@ impl ImportFlags {
     fn training_options(
         &self,
         graph: &GraphArgs,
-        parts: Option<u32>,
+        parts: PartsArgs,
         config: &Config,
     ) -> ImportOptions {
         ImportOptions {
             row_bytes: config.row_bytes(),
-            ..self.options(graph, parts)
+            device: parts.device,
+            ..self.options(graph, parts.parts)
         }
     }
+}
+
+/// Parts of a graph that is imported to be trained on.
+#[derive(Clone, Copy)]
+pub(crate) struct PartsArgs {
+    /// As the user says.
+    pub(crate) parts: Option<u32>,
+    /// Memory of the device that has all tables; none on the host, and for tables on disk.
+    pub(crate) device: Option<DeviceMemory>,
 }
 
 /// Progress in thousandths of a stage; while edges are read nobody knows how many there are.
@@ -169,13 +179,13 @@ impl Show {
 pub(crate) fn opened(
     graph: &GraphArgs,
     flags: &ImportFlags,
-    parts: Option<u32>,
+    parts: PartsArgs,
     config: &Config,
     near: &Path,
     report: &ReportArgs,
 ) -> anyhow::Result<Store> {
     if let Some(path) = graph.file().filter(|path| Store::is_store(path)) {
-        if flags.directed || graph.is_weighted() || parts.is_some() {
+        if flags.directed || graph.is_weighted() || parts.parts.is_some() {
             let what = "directed, weighted and parts were settled when it was imported";
             return Err(BadInput(format!("{}: {what}", path.display())).into());
         }
@@ -282,7 +292,7 @@ fn origin(source: &str, options: &ImportOptions) -> String {
 pub(crate) fn kept(
     graph: &GraphArgs,
     flags: &ImportFlags,
-    parts: Option<u32>,
+    parts: PartsArgs,
     config: &Config,
     work: &Path,
     report: &ReportArgs,

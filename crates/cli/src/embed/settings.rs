@@ -8,9 +8,9 @@ use serde::Deserialize as _;
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_line::{Config, Loss, Mode, Optimiser, Order, Precision, Preset, SelectConfig};
 
-use crate::duration;
 use crate::exit::BadInput;
 use crate::settings_file::{SettingsFile, checked};
+use crate::{duration, quantity};
 
 /// What to train, and how long.
 #[derive(Debug, Args)]
@@ -65,6 +65,10 @@ pub(crate) struct SettingsArgs {
     /// Samples that a device works on at once, one in each queue or more [default: one for 8 nodes]
     #[arg(long, value_name = "N")]
     edges_in_flight: Option<u32>,
+    /// Memory of each device: such as 8GiB; tables take it first, and edges that do not fit come from the host on each
+    /// pass [default: what is free]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    device_memory: Option<u64>,
     /// Named settings: default (held-back edges choose orders and epochs), line (both orders, 10 epochs, nothing is
     /// chosen), or paper (as line, with the learning rate of LINE's authors, 0.025)
     #[arg(long, value_name = "default|line|paper", default_value = "default")]
@@ -75,7 +79,7 @@ pub(crate) struct SettingsArgs {
     /// Share of the edges that the default preset holds back to choose by [default: 0.05]
     #[arg(long, value_name = "SHARE")]
     held_back: Option<f64>,
-    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608]
+    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608; on a device the fewest that fit]
     #[arg(long, value_name = "N")]
     pub(crate) parts: Option<u32>,
     /// Settings as TOML or JSON: by the names of the flags of this group but device, preset and parts;
@@ -179,6 +183,7 @@ impl SettingsArgs {
             queues: self.queues.unwrap_or(base.queues),
             queue_length: self.queue_length.unwrap_or(base.queue_length),
             edges_in_flight: self.edges_in_flight.or(base.edges_in_flight),
+            device_memory: self.device_memory.or(base.device_memory),
             seed,
         }
     }
@@ -189,6 +194,7 @@ impl SettingsArgs {
             ("queues", self.queues.is_some()),
             ("queue-length", self.queue_length.is_some()),
             ("edges-in-flight", self.edges_in_flight.is_some()),
+            ("device-memory", self.device_memory.is_some()),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) if device == DeviceKind::Host => {

@@ -8,12 +8,12 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Config, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store, TrainOptions,
-    WorkTime, check_work_folder, train_on_disk, train_with,
+    Config, DeviceMemory, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store,
+    TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
 };
 
 use super::curve;
-use super::import::{ImportFlags, KeptStore, kept, opened};
+use super::import::{ImportFlags, KeptStore, PartsArgs, kept, opened};
 use super::run_metrics::RunMetrics;
 use super::selection::warn_of_baselines;
 use super::settings::SettingsArgs;
@@ -133,6 +133,7 @@ struct Answer<'a> {
     update_seconds: f64,
     bytes_per_sample: f64,
     bytes_moved: f64,
+    to_device_bytes: u64,
     peak_memory_bytes: Option<u64>,
     load_seconds: f64,
     disk: Option<OnDisk>,
@@ -201,7 +202,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         None => 0,
     };
     let timer = Timer::start(&Device::host());
-    let (store, kept) = loaded(args, &config, form)?;
+    let (store, kept) = loaded(args, &config, &device, form)?;
     let store = &store;
     let load_seconds = timer.elapsed_s();
     let mut select = settings.selection(&config);
@@ -286,6 +287,7 @@ fn answer<'a>(
         update_seconds: took.work.update_s,
         bytes_per_sample,
         bytes_moved: bytes_per_sample * took.samples as f64,
+        to_device_bytes: took.work.to_device_bytes,
         peak_memory_bytes: peak_memory(),
         config,
         load_seconds,
@@ -298,9 +300,16 @@ fn answer<'a>(
 fn loaded(
     args: &TrainArgs,
     config: &Config,
+    device: &Device,
     form: FileFormat,
 ) -> anyhow::Result<(Store, Option<KeptStore>)> {
-    let parts = args.settings.parts;
+    let parts = PartsArgs {
+        parts: args.settings.parts,
+        device: match args.disk.work {
+            None => DeviceMemory::of(device, config)?,
+            Some(_) => None, // groups of parts are as many as for the host
+        },
+    };
     let (graph, flags, report) = (&args.graph, &args.import, &args.report);
     let (store, of_run) = match &args.disk.work {
         None => (

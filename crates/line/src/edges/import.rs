@@ -106,7 +106,9 @@ fn import_into(
         }
     };
     let n_nodes = parsed.n_nodes;
-    let n_parts = options.parts.unwrap_or_else(|| options.parts_for(n_nodes));
+    let n_edges = parsed.sink.n_edges;
+    let usual = || options.parts_for(n_nodes, n_edges);
+    let n_parts = options.parts.unwrap_or_else(usual);
     let buffer = options.buffer(n_nodes, n_parts)?;
     let mut degrees = std::mem::take(&mut parsed.sink.degrees);
     degrees.resize(n_nodes as usize, 0.0);

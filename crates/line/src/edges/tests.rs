@@ -5,6 +5,7 @@ use crate::edges::import::options::REPORT_EVERY;
 use crate::edges::import::{
     ImportOptions, ImportProgress, ImportStage, import_file, import_stream,
 };
+use crate::{Config, DeviceMemory};
 use proptest::prelude::*;
 use std::fs;
 
@@ -389,11 +390,23 @@ fn parts_grow_where_memory_is_small() {
         ..ImportOptions::default()
     };
     // 32 parts of 33.6 GB / p within 4 GiB.
-    assert_eq!(options(4 << 30).parts_for(65_608_366), 256);
-    assert_eq!(options(1 << 40).parts_for(65_608_366), 128);
-    assert_eq!(options(4 << 30).parts_for(34), 1);
-    assert_eq!(options(1000).parts_for(100), 1, "buffers are to fit");
-    assert_eq!(options(50_000).parts_for(100), 4);
+    assert_eq!(options(4 << 30).parts_for(65_608_366, 0), 256);
+    assert_eq!(options(1 << 40).parts_for(65_608_366, 0), 128);
+    assert_eq!(options(4 << 30).parts_for(34, 0), 1);
+    assert_eq!(options(1000).parts_for(100, 0), 1, "buffers are to fit");
+    assert_eq!(options(50_000).parts_for(100, 0), 4);
+    // A device has one bucket where it has the memory, and more than one where it has not.
+    let on_device = |bytes, n_edges| {
+        let device = DeviceMemory::new(bytes, &Config::default());
+        let options = ImportOptions {
+            device: Some(device),
+            ..ImportOptions::default()
+        };
+        options.parts_for(65_608_366, n_edges)
+    };
+    assert_eq!(on_device(80 << 30, 1 << 24), 1);
+    assert_eq!(on_device(80 << 30, 1 << 28), 4);
+    assert_eq!(on_device(1 << 30, 1 << 24), 128, "tables do not fit");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) use judge::Judge;
 pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
 
 use crate::{
-    Config, Embedding, Error, Line, NodeLabels, Progress, Selection, SpectralConfig,
+    Config, DeviceMemory, Embedding, Error, Line, NodeLabels, Progress, Selection, SpectralConfig,
     SpectralMatrix, Store, spectral_embedding, train,
 };
 
@@ -43,7 +43,7 @@ pub struct EvalConfig {
     pub fitted_edges: usize,
     /// Weight of the squares in the regression, relative to its mean loss; default 1e-4.
     pub l2: f64,
-    /// Parts of the tables; by default [`Store::default_parts`].
+    /// Parts of the tables; by default [`Store::parts_on`] the device.
     pub parts: Option<u32>,
     /// Edges at most of a graph whose matrices are factorised as baselines; default 2^20.
     pub factorised_edges: u64,
@@ -172,7 +172,9 @@ pub fn evaluate(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunScore>, Error> {
     let n_nodes = graph.n_nodes();
-    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
+    let memory = DeviceMemory::of(device, config)?;
+    let usual = || Store::parts_on(memory.as_ref(), n_nodes, graph.n_edges());
+    let n_parts = eval.parts.unwrap_or_else(usual);
     let mut make = |edges: &[(u32, u32)], seed: u64| {
         let store = Store::from_edges(n_nodes, edges, n_parts, NodeLabels::numbers(n_nodes))?;
         let config = Config {

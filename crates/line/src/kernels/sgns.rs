@@ -99,7 +99,7 @@ impl EdgeList {
         Ok(())
     }
 
-    /// Puts the edges into a random order, the same for the same key, in the device's memory; they have no weights.
+    /// The edges in a random order, the same for the same key, in the device's memory; they have no weights.
     ///
     /// # Errors
     /// [`shardgraph_device::ErrorKind::Invalid`] for 2^32 edges or more, and for a list with weights; the device's.
@@ -107,7 +107,7 @@ impl EdgeList {
     /// 16 B an edge on a device; on the host one pass with a look-up an edge.
     /// # Source
     /// Mitchell, Stokes, Frank, Holmes, "Bandwidth-optimal random shuffling for GPUs" (TOPC 2022), section 4.
-    pub fn permute(&mut self, device: &Device, key: u64) -> Result<(), Error> {
+    pub fn permuted(&self, device: &Device, key: u64) -> Result<EdgeList, Error> {
         const OP: &str = "permute edges";
         if self.weights.is_some() {
             let why = "edges with weights are drawn, so their order is nothing";
@@ -116,14 +116,19 @@ impl EdgeList {
         let n_edges = u32::try_from(self.len())
             .map_err(|_| Error::invalid(OP, "a list has at most 2^32 - 1 edges"))?;
         let order = Permutation::new(n_edges, key);
+        let permuted_list = |pairs| EdgeList {
+            pairs,
+            largest: self.largest,
+            weights: None,
+        };
         if device.is_host() {
             let pairs = self.pairs.on_host(OP)?;
             let pick = |i: u32| {
                 let at = 2 * order.of(i) as usize;
                 [pairs[at], pairs[at + 1]]
             };
-            self.pairs = (0..n_edges).flat_map(pick).collect::<Vec<u32>>().into();
-            return Ok(());
+            let permuted = (0..n_edges).flat_map(pick).collect::<Vec<u32>>();
+            return Ok(permuted_list(permuted.into()));
         }
         let mut permuted = device.allocate(self.pairs.len())?;
         let args = [
@@ -137,8 +142,24 @@ impl EdgeList {
         let shape = Launch::threads(n_edges as usize, 256);
         // SAFETY: both lists have n_edges pairs, and the permutation gives numbers below n_edges.
         unsafe { device.launch("sgns_permute_edges", shape, &args)? };
-        self.pairs = permuted;
-        Ok(())
+        Ok(permuted_list(permuted))
+    }
+
+    /// Makes the list one of another stream of the same device: see [`Device::adopt`].
+    ///
+    /// # Errors
+    /// As [`Device::adopt`].
+    pub fn adopt(&mut self, stream: &Device) -> Result<(), Error> {
+        stream.adopt(&mut self.pairs)?;
+        match &mut self.weights {
+            Some(weights) => stream.adopt(&mut weights.pairs),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether edges are drawn by weight.
+    pub fn is_weighted(&self) -> bool {
+        self.weights.is_some()
     }
 
     /// The number of edges.

@@ -35,7 +35,7 @@ impl OrderContext<'_> {
         bucket_passes.retain(|bucket_pass| bucket_pass.n_samples > 0);
         let stream = &self.streams[0];
         for bucket_pass in bucket_passes {
-            let edges = self.upload(stream, bucket_pass, self.bucket(bucket_pass)?)?;
+            let edges = self.upload(stream, self.bucket(bucket_pass)?)?;
             self.clock
                 .updating(|| self.train_bucket(stream, bucket_pass, &edges, loaded))?;
         }

@@ -1,10 +1,10 @@
-//! Seconds of training by what they were spent on.
+//! Cost of training by what it was spent on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardgraph_device::Timer;
 
-/// Seconds of training by what they were spent on.
+/// Cost of training by what it was spent on.
 ///
 /// The first two are summed over threads or streams: with two threads they may be twice those on
 /// the wall.
@@ -17,6 +17,8 @@ pub struct WorkTime {
     pub update_s: f64,
     /// Passes on the wall, without making tables in memory and gathering the answer.
     pub training_s: f64,
+    /// Bytes that went to a device during the passes: edges and tables of negatives; 0 on the host.
+    pub to_device_bytes: u64,
 }
 
 impl WorkTime {
@@ -25,6 +27,7 @@ impl WorkTime {
         self.preparation_s += other.preparation_s;
         self.update_s += other.update_s;
         self.training_s += other.training_s;
+        self.to_device_bytes += other.to_device_bytes;
     }
 }
 
@@ -34,6 +37,7 @@ pub(super) struct Clock {
     preparation_ns: AtomicU64,
     update_ns: AtomicU64,
     training_ns: AtomicU64,
+    to_device_bytes: AtomicU64,
 }
 
 impl Clock {
@@ -43,6 +47,7 @@ impl Clock {
             preparation_s: seconds(&self.preparation_ns),
             update_s: seconds(&self.update_ns),
             training_s: seconds(&self.training_ns),
+            to_device_bytes: self.to_device_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -59,6 +64,11 @@ impl Clock {
     /// Counts `work` as passes on the wall.
     pub(super) fn training<R>(&self, work: impl FnOnce() -> R) -> R {
         Clock::timed(&self.training_ns, work)
+    }
+
+    /// Counts bytes that went to a device.
+    pub(super) fn add_to_device(&self, bytes: u64) {
+        self.to_device_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts milliseconds that a device's events measured.

@@ -5,6 +5,7 @@ use shardgraph_random::KeyedRng;
 
 use super::clock::Clock;
 use super::reports::LossSum;
+use super::resident_edges::ResidentEdges;
 use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::edges::Bucket;
@@ -27,6 +28,8 @@ pub(super) struct RunContext<'r> {
     pub(super) warm_start: Option<&'r WarmStart<'r>>,
     /// Where losses are added, if passes are reported.
     pub(super) losses: Option<&'r LossSum>,
+    /// Buckets that stay in the device's memory.
+    pub(super) resident: &'r ResidentEdges,
 }
 
 impl<'r> RunContext<'r> {
@@ -160,6 +163,14 @@ impl<'s> OrderContext<'s> {
         })
     }
 
+    /// Bytes that went to the device on the order's streams.
+    pub(super) fn to_device_bytes(&self) -> u64 {
+        let streams = self.streams.iter();
+        streams
+            .map(|stream| stream.device.traffic().to_device_bytes)
+            .sum()
+    }
+
     /// Threads that train: all of the host, or the one that feeds a device.
     pub(super) fn n_scheduled_threads(&self) -> usize {
         match self.run.is_on_host() {
@@ -191,26 +202,30 @@ impl<'s> OrderContext<'s> {
         })
     }
 
-    /// Gives a stream the edges of a bucket, in an order drawn for this visit.
-    pub(super) fn upload(
-        &self,
-        stream: &Stream,
-        bucket_pass: BucketPass,
-        bucket: Bucket,
-    ) -> Result<EdgeList, Error> {
+    /// Gives a stream the edges of a bucket.
+    pub(super) fn upload(&self, stream: &Stream, bucket: Bucket) -> Result<EdgeList, Error> {
         self.clock.preparing(|| {
             let pairs = bucket.pairs.as_flattened();
             if self.run.store.is_weighted() {
                 let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
                 return Ok(EdgeList::upload_weighted(&stream.device, pairs, &weights)?);
             }
-            let mut edges = EdgeList::upload(&stream.device, pairs)?;
-            if self.takes_a_bucket_at_once() {
-                let mut rng = KeyedRng::new(self.settings.seed, "line edges", bucket_pass.number);
-                edges.permute(&stream.device, rng.next_u64())?;
-            }
-            Ok(edges)
+            Ok(EdgeList::upload(&stream.device, pairs)?)
         })
+    }
+
+    /// The edges of a bucket in an order drawn for this visit, where a device draws it.
+    pub(super) fn permuted(
+        &self,
+        stream: &Stream,
+        bucket_pass: BucketPass,
+        edges: &EdgeList,
+    ) -> Result<Option<EdgeList>, Error> {
+        if edges.is_weighted() || !self.takes_a_bucket_at_once() {
+            return Ok(None);
+        }
+        let mut rng = KeyedRng::new(self.settings.seed, "line edges", bucket_pass.number);
+        Ok(Some(edges.permuted(&stream.device, rng.next_u64())?))
     }
 
     /// Learning rate: falls in a line from the first one to a ten-thousandth of it.

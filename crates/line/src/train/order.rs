@@ -130,7 +130,9 @@ impl Run<'_> {
         scheduler.with_threads(context.n_scheduled_threads(), |scheduler| {
             let workers = OrderWorkers { context, scheduler };
             clock.training(|| body(self, &workers))
-        })
+        })?;
+        clock.add_to_device(context.to_device_bytes());
+        Ok(())
     }
 
     /// All passes of an order from a position on, with checkpoints between steps and at the end.

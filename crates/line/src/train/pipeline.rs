@@ -1,5 +1,7 @@
 //! Steps on a device: sampling threads fill small queues, and a stream of the device drains some.
 //!
+//! Buckets that are in the device's memory already pass by the queues.
+//!
 //! The jobs of a step touch different parts, so streams never wait for one another. Rows go from
 //! the stream that had them to the one that needs them with an event between, and back when the
 //! step is over.
@@ -46,8 +48,11 @@ pub(super) fn train<T: Scalar>(
         let queues: Vec<_> = queues
             .map(|(jobs, stream)| {
                 let passes = jobs.iter().flat_map(|loaded| &loaded.job.bucket_passes);
-                let passes: Vec<BucketPass> = passes.copied().collect();
-                let samplers = sampling_threads(scope, context, &passes, n_samplers)?;
+                let is_missing = |pass: &&BucketPass| {
+                    pass.n_samples > 0 && !context.run.resident.has(pass.bucket())
+                };
+                let missing: Vec<BucketPass> = passes.filter(is_missing).copied().collect();
+                let samplers = sampling_threads(scope, context, &missing, n_samplers)?;
                 let queue = move || device_queue(context, stream, jobs, &samplers);
                 spawn(Builder::new(), scope, queue)
             })
@@ -79,7 +84,7 @@ fn sampling_threads<'scope>(
         let sampling = move || prepare(context, &own, &queue);
         spawn(Builder::new(), scope, sampling).map(|_| prepared)
     };
-    (0..n_samplers).map(start).collect()
+    (0..n_samplers.min(passes.len())).map(start).collect()
 }
 
 fn prepare(context: &OrderContext<'_>, passes: &[BucketPass], queue: &SyncSender<Prepared>) {
@@ -102,14 +107,25 @@ fn device_queue<T: Scalar>(
     for loaded in &mut jobs {
         adopt(loaded, &stream.device)?;
         for bucket_pass in loaded.job.bucket_passes.clone() {
-            let bucket = next(&samplers[n_taken % samplers.len()])?;
-            n_taken += 1;
             if bucket_pass.n_samples == 0 {
                 continue;
             }
-            let edges = context.upload(stream, bucket_pass, bucket)?;
+            let edges = match context.run.resident.take(bucket_pass.bucket()) {
+                Some(mut edges) => {
+                    edges.adopt(&stream.device)?;
+                    edges
+                }
+                None => {
+                    let bucket = next(&samplers[n_taken % samplers.len()])?;
+                    n_taken += 1;
+                    context.upload(stream, bucket)?
+                }
+            };
             let begin = stream.device.record()?;
-            context.train_bucket(stream, bucket_pass, &edges, loaded)?;
+            let permuted = context.permuted(stream, bucket_pass, &edges)?;
+            let in_order = permuted.as_ref().unwrap_or(&edges);
+            context.train_bucket(stream, bucket_pass, in_order, loaded)?;
+            context.run.resident.keep(bucket_pass.bucket(), edges);
             events.push_back((begin, stream.device.record()?));
             if events.len() == IN_FLIGHT {
                 wait_for(context, events.pop_front())?;

@@ -4,13 +4,16 @@ use super::bucket_trainer::LoadedJob;
 use super::context::OrderContext;
 use super::export::check_tables;
 use super::partition_buffer::PartitionBuffer;
+use super::resident_edges::ResidentEdges;
 use super::scalar::Scalar;
 use super::worker_pool::WorkerPool;
 use super::*;
 use crate::schedule::Job;
 use crate::{NodeLabels, Order};
 use shardgraph_random::KeyedRng;
+use std::sync::LazyLock;
 
+mod devices;
 mod jobs;
 
 /// Two groups of nodes with many edges inside and few between.
@@ -335,6 +338,7 @@ pub(super) fn context<'r>(
     config: &'r Config,
     device: &'r Device,
 ) -> RunContext<'r> {
+    static NOTHING_STAYS: LazyLock<ResidentEdges> = LazyLock::new(ResidentEdges::default);
     RunContext {
         store,
         config,
@@ -342,6 +346,7 @@ pub(super) fn context<'r>(
         layout: Layout::WHOLE,
         warm_start: None,
         losses: None,
+        resident: &NOTHING_STAYS,
     }
 }
 
@@ -407,91 +412,6 @@ fn directed_edges_are_not_turned_in_order_2() {
             labels.get(node as usize)
         );
     }
-}
-
-/// The emulated device, if this machine has one.
-fn emulated() -> Option<Device> {
-    let library = shardgraph_cuemu::library();
-    if library.is_none() {
-        let reason = shardgraph_cuemu::SKIP_REASON;
-        println!("SKIPPED: LINE on an emulated device: {reason}");
-    }
-    library.map(|library| Device::emulated(&library).unwrap())
-}
-
-/// A run for it.
-fn for_device(order: Order, queues: usize) -> Config {
-    Config {
-        queues,
-        queue_length: 1,
-        threads: 3,
-        epochs: 30,
-        learning_rate: Some(0.1),
-        dim: 8,
-        ..small(order)
-    }
-}
-
-/// The device's queues and streams on small graphs.
-#[test]
-fn a_device_tells_communities_apart_too() {
-    let Some(device) = emulated() else { return };
-    let store = two_communities(60, 4);
-    for (order, queues, edges_in_flight) in [
-        (Order::First, 1, None),
-        (Order::First, 2, Some(8)),
-        (Order::Second, 2, None),
-        (Order::Second, 3, Some(3)),
-    ] {
-        let config = Config {
-            edges_in_flight,
-            ..for_device(order, queues)
-        };
-        let trained = train(&store, &config, &device, &mut |_| {}).unwrap();
-        let found = purity(&trained.embedding, 60);
-        assert!(found > 0.8, "{config:?}: {found}");
-        assert!(trained.work.preparation_s > 0.0);
-    }
-}
-
-/// Batches summed up row by row give the same bits for any number of queues and threads.
-#[test]
-fn queues_change_nothing_in_the_deterministic_mode_of_a_device() {
-    let Some(device) = emulated() else { return };
-    let store = two_communities(60, 4);
-    let of = |queues, threads| {
-        let config = Config {
-            epochs: 1,
-            mode: Some(Mode::Deterministic),
-            threads,
-            ..for_device(Order::Both, queues)
-        };
-        let trained = train(&store, &config, &device, &mut |_| {});
-        trained.unwrap().embedding
-    };
-    assert!(of(1, 3) == of(3, 6));
-}
-
-#[test]
-fn what_a_device_has_not_is_refused() {
-    let Some(device) = emulated() else { return };
-    let store = two_communities(20, 1);
-    let refused = |config: Config| {
-        let error = train(&store, &config, &device, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, Error::Setting(_)), "{error}");
-        error.to_string()
-    };
-    let message = refused(Config {
-        optimiser: Optimiser::Adagrad,
-        ..small(Order::First)
-    });
-    assert!(message.starts_with("optimiser = adagrad"), "{message}");
-    let message = refused(Config {
-        edges_in_flight: Some(2),
-        ..for_device(Order::First, 3)
-    });
-    let reason = "edges_in_flight = 2: expected 3 or more";
-    assert!(message.starts_with(reason), "{message}");
 }
 
 #[test]

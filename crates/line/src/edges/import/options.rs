@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 
 use shardgraph_graph::{Labels, ReadOptions, StreamedNames};
 
-use crate::Error;
 use crate::edges::Store;
+use crate::{DeviceMemory, Error};
 
 /// Options of an import.
 #[derive(Clone, Debug)]
@@ -23,6 +23,9 @@ pub struct ImportOptions {
     /// Bytes of a row of the tables that will be trained: default 512, 128 columns of fp32. There
     /// are more parts where 32 of the default ones would not fit in `memory`.
     pub row_bytes: u64,
+    /// Memory of the device that will train: there are as few parts as fit there. Default: none, the
+    /// host trains.
+    pub device: Option<DeviceMemory>,
     /// Identity of the input and its version, as [`ImportOptions::source_of`] gives it for a file.
     ///
     /// An import that was killed behind its reading is resumed by the next one of the same source
@@ -41,6 +44,7 @@ impl Default for ImportOptions {
             parts: None,
             memory: 4 << 30,
             row_bytes: 512,
+            device: None,
             source: None,
             read: ReadOptions::default(),
         }
@@ -120,8 +124,9 @@ impl ImportOptions {
         (self.memory / 1024).clamp(1 << 10, 1 << 18) as usize
     }
 
-    /// The default parts, or as many that 32 of them fit in memory: 8 groups of 4, for threads.
-    pub(in crate::edges) fn parts_for(&self, n_nodes: u32) -> u32 {
+    /// The fewest parts that fit a device; for the host the default ones, or as many that 32 of them fit
+    /// in memory: 8 groups of 4, for threads.
+    pub(in crate::edges) fn parts_for(&self, n_nodes: u32, n_edges: u64) -> u32 {
         let table = u64::from(n_nodes).saturating_mul(self.row_bytes);
         let needed = table.saturating_mul(32).div_ceil(self.memory.max(1));
         let needed = needed.clamp(1, 1024).next_power_of_two();
@@ -130,6 +135,10 @@ impl ImportOptions {
         let left = self.memory.saturating_sub(per_node(n_nodes));
         let buffers = (left / LEAST_ROOM).isqrt().max(1);
         let most = 1 << rows.min(buffers).ilog2();
+        if let Some(memory) = &self.device {
+            let fewest = memory.fewest_parts(n_nodes, n_edges, self.weighted);
+            return fewest.min(most.max(16) as u32);
+        }
         let usual = Store::default_parts(n_nodes);
         usual.min(most.max(16) as u32).max(needed.min(most) as u32)
     }

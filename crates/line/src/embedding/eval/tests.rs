@@ -218,3 +218,41 @@ fn settings_out_of_range_are_named() {
         assert!(error.to_string().starts_with(reason), "{error}");
     }
 }
+
+/// Hogwild on one bucket, edges that stay on the device, and as many samples in flight as the graph
+/// allows give the host's AUC.
+#[test]
+fn a_device_has_the_hosts_auc() {
+    let Some(library) = shardgraph_cuemu::library() else {
+        let reason = shardgraph_cuemu::SKIP_REASON;
+        println!("SKIPPED: AUC of LINE on an emulated device: {reason}");
+        return;
+    };
+    let device = Device::emulated(&library).unwrap();
+    // Five groups of 24 nodes: 4 of 5 edges lie within one.
+    let mut rng = KeyedRng::new(3, "eval test groups", 0);
+    let mut edge = |_| {
+        let (group, u) = (rng.below_u32(5), rng.below_u32(24));
+        let other = match rng.chance(0.8) {
+            true => group,
+            false => rng.below_u32(5),
+        };
+        (24 * group + u, 24 * other + rng.below_u32(24))
+    };
+    let edges: Vec<(u32, u32)> = (0..1100).map(&mut edge).collect();
+    let graph = Graph::from_edges(120, &edges).unwrap();
+    let config = Config {
+        dim: 8,
+        epochs: 25,
+        order: crate::Order::First,
+        ..Config::default()
+    };
+    let auc = |device: &Device| {
+        let eval = EvalConfig::default();
+        let scores = evaluate(&graph, &config, &eval, device, &mut |_| {}).unwrap();
+        scores[0].embedding.uniform
+    };
+    let (on_host, on_device) = (auc(&Device::host()), auc(&device));
+    assert!(on_host > 0.6, "{on_host}");
+    assert!((on_host - on_device).abs() < 0.04, "{on_host} {on_device}");
+}

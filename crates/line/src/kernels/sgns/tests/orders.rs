@@ -12,8 +12,8 @@ fn edges_are_permuted_alike_everywhere() {
     for n in [0u32, 1, 2, 33, 255, 256, 257, 5000] {
         let pairs: Vec<u32> = (0..n).flat_map(|i| [i, i + n]).collect();
         let permuted = |device: &Device, key: u64| {
-            let mut edges = EdgeList::upload(device, &pairs).unwrap();
-            edges.permute(device, key).unwrap();
+            let edges = EdgeList::upload(device, &pairs).unwrap();
+            let edges = edges.permuted(device, key).unwrap();
             device.download(&edges.pairs).unwrap()
         };
         let wanted = permuted(&Device::host(), 0x0123_4567_89AB_CDEF);
@@ -29,8 +29,8 @@ fn edges_are_permuted_alike_everywhere() {
         assert!(n < 30 || wanted != pairs);
     }
     let host = Device::host();
-    let mut weighted = EdgeList::upload_weighted(&host, &[0, 1], &[1.0]).unwrap();
-    let refused = weighted.permute(&host, 1).unwrap_err();
+    let weighted = EdgeList::upload_weighted(&host, &[0, 1], &[1.0]).unwrap();
+    let refused = weighted.permuted(&host, 1).unwrap_err();
     assert!(matches!(refused.kind(), ErrorKind::Invalid { .. }));
 }
 

@@ -1,0 +1,183 @@
+//! Training on a device: communities are told apart, edges go there once, and queues change no bit.
+
+use super::{directed, purity, small, two_communities};
+use crate::device_memory::edge_bytes;
+use crate::train::*;
+use crate::{DeviceMemory, ImportOptions, Order, import_file};
+
+/// Edges of weights 1 to 7 in two parts.
+fn two_weighted_communities() -> Store {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, path) = (folder.path().join("g.txt"), folder.path().join("g.store"));
+    let lines = (0..300).map(|k| format!("{} {} {}\n", k % 20, (k * 7 + 1) % 20, 1 + k % 7));
+    std::fs::write(&text, lines.collect::<String>()).unwrap();
+    let options = ImportOptions {
+        weighted: true,
+        parts: Some(2),
+        ..ImportOptions::default()
+    };
+    import_file(&text, &path, &options).unwrap();
+    Store::open(&path).unwrap()
+}
+
+/// The emulated device, if this machine has one.
+fn emulated() -> Option<Device> {
+    let library = shardgraph_cuemu::library();
+    if library.is_none() {
+        let reason = shardgraph_cuemu::SKIP_REASON;
+        println!("SKIPPED: LINE on an emulated device: {reason}");
+    }
+    library.map(|library| Device::emulated(&library).unwrap())
+}
+
+/// A run for it.
+fn for_device(order: Order, queues: usize) -> Config {
+    Config {
+        queues,
+        queue_length: 1,
+        threads: 3,
+        epochs: 30,
+        learning_rate: Some(0.1),
+        dim: 8,
+        ..small(order)
+    }
+}
+
+/// The device's queues and streams on small graphs.
+#[test]
+fn a_device_tells_communities_apart_too() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(60, 4);
+    for (order, queues, edges_in_flight) in [
+        (Order::First, 1, None),
+        (Order::First, 2, Some(8)),
+        (Order::Second, 2, None),
+        (Order::Second, 3, Some(3)),
+    ] {
+        let config = Config {
+            edges_in_flight,
+            ..for_device(order, queues)
+        };
+        let trained = train(&store, &config, &device, &mut |_| {}).unwrap();
+        let found = purity(&trained.embedding, 60);
+        assert!(found > 0.8, "{config:?}: {found}");
+        assert!(trained.work.preparation_s > 0.0);
+    }
+}
+
+/// Buckets stay on the device: more passes send no byte more, and the rows are those of edges that are
+/// sent on each pass.
+#[test]
+fn edges_go_to_the_device_once() {
+    let Some(device) = emulated() else { return };
+    let weighted = two_weighted_communities();
+    let (store, directed) = (two_communities(60, 4), directed(&[(0, 1), (1, 2), (2, 3)]));
+    for (store, order, queues) in [
+        (&store, Order::First, 1),
+        (&store, Order::Both, 1),
+        (&store, Order::Both, 3),
+        (&directed, Order::Second, 2),
+        (&weighted, Order::Both, 2),
+    ] {
+        let of = |epochs, device_memory| {
+            let config = Config {
+                epochs,
+                device_memory,
+                edges_in_flight: Some(queues as u32), // one a stream: the bits are those of their order
+                ..for_device(order, queues)
+            };
+            train(store, &config, &device, &mut |_| {}).unwrap()
+        };
+        let bytes = |epochs, device_memory| of(epochs, device_memory).work.to_device_bytes;
+        let memory = DeviceMemory::new(0, &for_device(order, queues));
+        let least = Some(memory.needed(store, None));
+        let once = bytes(1, None);
+        assert_eq!(bytes(3, None), once, "{order:?}");
+        // Nothing is left for edges beside the tables: each pass of each order sends all.
+        let n_orders = order.each().len() as u64;
+        let all = store.n_edges() * edge_bytes(store.is_weighted());
+        let negatives = n_orders * queues as u64 * u64::from(store.n_nodes()) * 8;
+        assert_eq!(once, all + negatives, "{order:?}");
+        assert_eq!(bytes(3, least), 3 * n_orders * all + negatives);
+        if order != Order::Both || queues == 1 {
+            let (stay, come) = (of(3, None).embedding, of(3, least).embedding);
+            assert!(stay == come, "{order:?}");
+        }
+    }
+}
+
+/// As many buckets stay as there is room for, and the others come on each pass.
+#[test]
+fn what_does_not_fit_comes_on_each_pass() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(60, 4);
+    let config = Config {
+        edges_in_flight: Some(1),
+        ..for_device(Order::Second, 1)
+    };
+    let of = |device_memory| {
+        let config = Config {
+            epochs: 2,
+            device_memory,
+            ..config.clone()
+        };
+        train(&store, &config, &device, &mut |_| {}).unwrap()
+    };
+    let all = store.n_edges() * 8;
+    let negatives = u64::from(store.n_nodes()) * 8;
+    let needed = DeviceMemory::new(0, &config).needed(&store, None);
+    let some = of(Some(needed + all / 2));
+    let sent = some.work.to_device_bytes - negatives;
+    assert!(all * 3 / 2 <= sent && sent < 2 * all, "{sent} of {all}");
+    assert!(some.embedding == of(None).embedding);
+    let config = Config {
+        device_memory: Some(needed - 1),
+        ..config
+    };
+    let error = train(&store, &config, &device, &mut |_| {}).unwrap_err();
+    let message = format!(
+        "take {needed} bytes of the device's memory, {} are there",
+        needed - 1
+    );
+    assert!(error.to_string().contains(&message), "{error}");
+}
+
+/// Batches summed up row by row give the same bits for any number of queues and threads.
+#[test]
+fn queues_change_nothing_in_the_deterministic_mode_of_a_device() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(60, 4);
+    let of = |queues, threads| {
+        let config = Config {
+            epochs: 1,
+            mode: Some(Mode::Deterministic),
+            threads,
+            ..for_device(Order::Both, queues)
+        };
+        let trained = train(&store, &config, &device, &mut |_| {});
+        trained.unwrap().embedding
+    };
+    assert!(of(1, 3) == of(3, 6));
+}
+
+#[test]
+fn what_a_device_has_not_is_refused() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(20, 1);
+    let refused = |config: Config| {
+        let error = train(&store, &config, &device, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Setting(_)), "{error}");
+        error.to_string()
+    };
+    let message = refused(Config {
+        optimiser: Optimiser::Adagrad,
+        ..small(Order::First)
+    });
+    assert!(message.starts_with("optimiser = adagrad"), "{message}");
+    let message = refused(Config {
+        edges_in_flight: Some(2),
+        ..for_device(Order::First, 3)
+    });
+    let reason = "edges_in_flight = 2: expected 3 or more";
+    assert!(message.starts_with(reason), "{message}");
+}
