@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use shardgraph_autodiff::{
-    Adjoint, Ctx, Error, Operand, Operation, Output, PartLengths, Role, Run, Shape, Var, World,
+    Adjoint, Ctx, Error, Operation, PartLengths, Role, Run, Shape, Var, World,
 };
-
 use shardgraph_device::{self as device, Device};
 
 use super::operations::{Lists, Matrix, Product};
@@ -116,20 +115,16 @@ impl Operation for RowExchange {
         }
     }
 
-    fn compute(
-        &self,
-        run: &mut Run<'_>,
-        operands: &[Operand<'_>],
-        out: Output<'_>,
-    ) -> Result<(), Error> {
-        let width = out.shape.cols;
+    fn compute(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        let width = run.out.shape.cols;
         let elements = |rows: &[usize]| rows.iter().map(|n| n * width).collect::<Vec<usize>>();
         let (sent, received) = (elements(&self.sent), elements(&self.received));
         let parts = PartLengths {
             sent: &sent,
             received: &received,
         };
-        run.comm.all_to_all(operands[0].values, parts, out.values)
+        let x = run.operands[0].values;
+        run.comm.all_to_all(x, parts, run.out.values)
     }
 
     /// Gradients go the way back.
