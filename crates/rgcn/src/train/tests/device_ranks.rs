@@ -134,7 +134,7 @@ fn a_run_on_devices_goes_on_with_other_ranks() {
             let options = RunOptions {
                 folder: Some(scratch.path().join(name)),
                 resume,
-                ..options(&device, n_ranks, Method::Grid)
+                ..options(&device, n_ranks, Method::M2)
             };
             let config = Config {
                 epochs,
