@@ -29,6 +29,7 @@ enum State : unsigned {
     N_SHORT = 6,      // listed neighbours with short rows (lists only)
     N_LONG = 7,       // listed neighbours with long rows (lists only)
     TICKET = 8,       // blocks of score_select that have offered their best
+    N_UNBOUNDED = 9,  // candidates' scores of a model that were no numbers
 };
 
 // `group[0..GROUP]` are the nodes of this round, `group[GROUP..2 GROUP]` their residual degrees before it.
@@ -52,6 +53,12 @@ __device__ inline bool is_in_group(const Group &group, unsigned n_removed, unsig
         found |= group.node[s] == node;
     }
     return found;
+}
+
+// What degrees are multiplied with: 1 / the largest residual degree, or 1.
+__device__ inline float scale_of(const unsigned *state, unsigned by_largest_degree) {
+    const unsigned largest = state[MAX_DEGREE] > 0 ? state[MAX_DEGREE] : 1;
+    return by_largest_degree ? 1.0f / (float)largest : 1.0f;
 }
 
 __device__ inline bool test_bit(const unsigned *bits, unsigned i) { return (bits[i >> 5] >> (i & 31)) & 1; }

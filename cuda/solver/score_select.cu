@@ -1,21 +1,25 @@
-// The fused score and selection of a vertex-cover round: scores in closed form, the best nodes, their place in the
-// cover.
+// The score and selection of a vertex-cover round: scores in closed form or of a model, the best nodes, their place in
+// the cover.
 //
 // What: where a new step begins, the score of every candidate v (a node with a residual edge) is
 //   alpha_i x + beta_i y   with x = deg_v s, y = d2_v s^2, s = 1 / largest residual degree (or 1),
 //   and i the last piece of the table with starts_i x <= y;
-// every further round of the step goes on in the order of those scores. The round's nodes are the best GROUP of them
-// (or fewer, by the rule of the step), the lower node first where scores are equal. Of these, one that the earlier ones
-// of the round leave without an edge is left out, unless the rules keep it; the others go to `cover` and to `group`.
-// Shapes: degree, d2, keys [n_nodes]; table [3 n_pieces]: starts, alpha, beta; best [1 + blocks GROUP]; group [2
-// GROUP];
-//   cover [n_nodes]; alive [8 ceil(n_nodes / 256)] words of 32 bits; state: cover_loop.cuh.
+// or, in the kernels named `values`, scores_v, which a model has computed in this step. Every further round of the step
+// goes on in the order of those scores. The round's nodes are the best GROUP of them (or fewer, by the rule of the
+// step), the lower node first where scores are equal. Of these, one that the earlier ones of the round leave without an
+// edge is left out, unless the rules keep it; the others go to `cover` and to `group`.
+//
+// Shapes: degree, d2, scores, keys [n_nodes]; table [3 n_pieces]: starts, alpha, beta; best [1 + blocks GROUP];
+//   group [2 GROUP]; cover [n_nodes]; alive [8 ceil(n_nodes / 256)] words of 32 bits; state: cover_loop.cuh.
 // Launch: BLOCK threads, any number of blocks.
+//
 // Determinism: one answer. A score is the same sequence of roundings as on the host (`layers::ScoreTable`): no product
-// is
-//   contracted with a sum. The order of (score, node) is total, so the shape of the reduction does not matter.
+// is contracted with a sum. The order of (score, node) is total, so the shape of the reduction does not matter.
+//
 // Bytes a round: 12 n_nodes (degrees, and d2 of candidates) and, with more than one node a step, 8 n_nodes for the
-// keys. Source: OpenGraphGym-MG, algorithm 4 and section 4.5.1.
+// keys.
+//
+// Source: OpenGraphGym-MG, algorithm 4 and section 4.5.1.
 
 #include "kernel.cuh"
 
@@ -113,12 +117,53 @@ struct Bits {
     }
 };
 
-struct Episode {
-    const unsigned *degree;
+// Scores in closed form.
+struct ClosedForm {
     const unsigned long long *d2;
-    unsigned n_nodes;
     Table table;
     unsigned by_largest_degree;
+    float scale;
+
+    // Copies a small table to shared memory; all threads of a block call this.
+    __device__ void load(const unsigned *state, float *pieces) {
+        scale = scale_of(state, by_largest_degree);
+        if (table.n_pieces <= SHARED_PIECES) {
+            for (unsigned i = threadIdx.x; i < 3 * table.n_pieces; i += BLOCK) {
+                pieces[i] = table.starts[i];
+            }
+            table.starts = pieces;
+            table.alpha = pieces + table.n_pieces;
+            table.beta = pieces + 2 * table.n_pieces;
+            __syncthreads();
+        }
+    }
+
+    __device__ float score_of(unsigned node, unsigned degree, unsigned *) const {
+        const float x = __fmul_rn((float)degree, scale);
+        const float scale2 = __fmul_rn(scale, scale);
+        const float y = __fmul_rn((float)(long long)d2[node], scale2);
+        return score(table, x, y);
+    }
+};
+
+// Scores that a model has computed.
+struct Values {
+    const float *scores;
+
+    __device__ void load(const unsigned *, float *) {}
+
+    __device__ float score_of(unsigned node, unsigned, unsigned *state) const {
+        const float score = scores[node];
+        if (!(fabsf(score) <= 3.402823466e38f)) {
+            atomicAdd(&state[N_UNBOUNDED], 1u);
+        }
+        return score;
+    }
+};
+
+struct Episode {
+    const unsigned *degree;
+    unsigned n_nodes;
     unsigned select;
     unsigned keep_isolated;
     Key *keys;
@@ -135,8 +180,7 @@ struct Round {
     bool is_new_step;
     unsigned n_wanted; // nodes that this and later rounds of the step pick
     unsigned n_picks;  // nodes that this round picks
-    float scale;
-    Key below; // keys of earlier rounds of the step are not below this
+    Key below;         // keys of earlier rounds of the step are not below this
 };
 
 __device__ Round round_of(const Episode &episode) {
@@ -145,23 +189,20 @@ __device__ Round round_of(const Episode &episode) {
     round.is_new_step = state[N_LEFT] == 0;
     round.n_wanted = round.is_new_step ? picks_of(episode.select, state[N_CANDIDATES], episode.n_nodes) : state[N_LEFT];
     round.n_picks = round.n_wanted < GROUP ? round.n_wanted : GROUP;
-    const unsigned largest = state[MAX_DEGREE] > 0 ? state[MAX_DEGREE] : 1;
-    round.scale = episode.by_largest_degree ? 1.0f / (float)largest : 1.0f;
     round.below = round.is_new_step ? ~0ull : episode.best[0];
     return round;
 }
 
 // The key of one node in this round; 0 where it is no candidate.
-__device__ Key round_key(const Episode &episode, const Round &round, unsigned node, unsigned degree) {
+template <class Scores>
+__device__ Key round_key(const Episode &episode, const Scores &scores, const Round &round, unsigned node,
+                         unsigned degree) {
     if (!round.is_new_step) {
         return episode.keys[node];
     }
     Key key = 0;
     if (degree > 0) {
-        const float x = __fmul_rn((float)degree, round.scale);
-        const float scale2 = __fmul_rn(round.scale, round.scale);
-        const float y = __fmul_rn((float)(long long)episode.d2[node], scale2);
-        key = key_of(score(episode.table, x, y), node);
+        key = key_of(scores.score_of(node, degree, episode.state), node);
     }
     if (round.n_wanted > 1) {
         episode.keys[node] = key;
@@ -171,7 +212,8 @@ __device__ Key round_key(const Episode &episode, const Round &round, unsigned no
 
 // The largest key below the round's bound among this thread's nodes; beside it, the marks of the last round are cleared
 // and the candidates' bits are set.
-__device__ Key best_of_thread(const Episode &episode, const Round &round) {
+template <class Scores>
+__device__ Key best_of_thread(const Episode &episode, const Scores &scores, const Round &round) {
     Key best = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * BLOCK;
     for (unsigned long long base = blockIdx.x * BLOCK; base < episode.n_nodes; base += step) {
@@ -186,7 +228,7 @@ __device__ Key best_of_thread(const Episode &episode, const Round &round) {
             if (episode.marks != nullptr && episode.marks[node] != 0) {
                 episode.marks[node] = 0;
             }
-            const Key key = round_key(episode, round, node, degree);
+            const Key key = round_key(episode, scores, round, node, degree);
             best = key < round.below && key > best ? key : best;
         }
     }
@@ -260,7 +302,8 @@ __device__ void take_picks(const Episode &episode, const Round &round, const Pic
     }
 }
 
-template <class Graph> __device__ void score_select(const Graph &graph, Episode episode) {
+template <class Graph, class Scores>
+__device__ void score_select(const Graph &graph, const Episode &episode, Scores scores) {
     __shared__ Key shared_keys[WARPS];
     __shared__ Picks picks;
     __shared__ unsigned is_last;
@@ -273,17 +316,8 @@ template <class Graph> __device__ void score_select(const Graph &graph, Episode 
         return;
     }
     const Round round = round_of(episode);
-    Table &table = episode.table;
-    if (table.n_pieces <= SHARED_PIECES) {
-        for (unsigned i = threadIdx.x; i < 3 * table.n_pieces; i += BLOCK) {
-            pieces[i] = table.starts[i];
-        }
-        table.starts = pieces;
-        table.alpha = pieces + table.n_pieces;
-        table.beta = pieces + 2 * table.n_pieces;
-        __syncthreads();
-    }
-    Key mine = best_of_thread(episode, round);
+    scores.load(state, pieces);
+    Key mine = best_of_thread(episode, scores, round);
     for (unsigned i = 0; i < round.n_picks; i++) {
         const Key best = block_max(mine, shared_keys);
         if (threadIdx.x == 0) {
@@ -336,10 +370,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                      unsigned long long *best, unsigned *marks, unsigned *alive, unsigned *group, unsigned *cover,
                      unsigned *state) {
     const Table pieces = {table, table + n_pieces, table + 2 * (unsigned long long)n_pieces, n_pieces};
-    const Episode episode = {
-        degree, d2,    n_nodes, pieces, by_largest_degree, select, keep_isolated, keys, best, marks,
-        alive,  group, cover,   state};
-    score_select(Lists{row_ptr, columns}, episode);
+    const Episode episode = {degree, n_nodes, select, keep_isolated, keys, best, marks, alive, group, cover, state};
+    score_select(Lists{row_ptr, columns}, episode, ClosedForm{d2, pieces, by_largest_degree, 1.0f});
 }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
@@ -348,8 +380,24 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                       unsigned by_largest_degree, unsigned select, unsigned keep_isolated, unsigned long long *keys,
                       unsigned long long *best, unsigned *alive, unsigned *group, unsigned *cover, unsigned *state) {
     const Table pieces = {table, table + n_pieces, table + 2 * (unsigned long long)n_pieces, n_pieces};
-    const Episode episode = {
-        degree, d2,    n_nodes, pieces, by_largest_degree, select, keep_isolated, keys, best, nullptr,
-        alive,  group, cover,   state};
-    score_select(Bits{words, words_per_row}, episode);
+    const Episode episode = {degree, n_nodes, select, keep_isolated, keys, best, nullptr, alive, group, cover, state};
+    score_select(Bits{words, words_per_row}, episode, ClosedForm{d2, pieces, by_largest_degree, 1.0f});
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+    score_select_values_csr(const unsigned long long *row_ptr, const unsigned *columns, const unsigned *degree,
+                            const float *scores, unsigned n_nodes, unsigned select, unsigned keep_isolated,
+                            unsigned long long *keys, unsigned long long *best, unsigned *marks, unsigned *alive,
+                            unsigned *group, unsigned *cover, unsigned *state) {
+    const Episode episode = {degree, n_nodes, select, keep_isolated, keys, best, marks, alive, group, cover, state};
+    score_select(Lists{row_ptr, columns}, episode, Values{scores});
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+    score_select_values_bits(const unsigned long long *words, unsigned words_per_row, const unsigned *degree,
+                             const float *scores, unsigned n_nodes, unsigned select, unsigned keep_isolated,
+                             unsigned long long *keys, unsigned long long *best, unsigned *alive, unsigned *group,
+                             unsigned *cover, unsigned *state) {
+    const Episode episode = {degree, n_nodes, select, keep_isolated, keys, best, nullptr, alive, group, cover, state};
+    score_select(Bits{words, words_per_row}, episode, Values{scores});
 }

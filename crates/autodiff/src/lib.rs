@@ -82,7 +82,7 @@ pub use operation::{Adjoint, Operand, Operation, Output, Payload, Role, RowNumbe
 pub use optimiser::{Adam, Sgd};
 pub use params::{ParamId, Params};
 pub use plan::Plan;
-pub use program::Program;
+pub use program::{Program, Recording};
 pub use recorder::Recorder;
 pub use rms_prop::RmsProp;
 

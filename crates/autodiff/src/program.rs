@@ -3,6 +3,7 @@
 mod captured;
 mod refill;
 
+pub use captured::Recording;
 pub(crate) use captured::record;
 
 use std::sync::Arc;

@@ -49,6 +49,7 @@ fn bench(c: &mut Criterion) {
         0,
     );
     let batch = StateBatch {
+        inputs: None,
         layout: Arc::new(layout),
         node: vec![0.0; NODES],
         edge: (0..NODES).flat_map(|_| [0.5, 0.0]).collect(),

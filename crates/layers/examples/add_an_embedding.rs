@@ -137,6 +137,7 @@ fn state(graph: &Graph, comm: &Comm) -> Result<StateBatch, Error> {
     let graphs = Propagation::new(Arc::clone(&layout), vec![shard], vec![keep], vec![1.0])?;
     let edge = |v| [graph.degree(v) as f32, 0.0];
     Ok(StateBatch {
+        inputs: None,
         node: vec![0.0; own.len()],
         edge: own.flat_map(edge).collect(),
         neighbor_degree: Vec::new(),

@@ -24,6 +24,12 @@ pub trait Embedding: Any + fmt::Debug + Send + Sync {
         Path::General
     }
 
+    /// True if [`Embedding::embed`] takes the rows by [`StateBatch::node_input`] and its like alone, so that a program is recorded once
+    /// for all states of a graph. By default false: a program is recorded for each state.
+    fn takes_inputs(&self) -> bool {
+        false
+    }
+
     /// The embeddings of the own rows, none below zero.
     ///
     /// # Shapes

@@ -7,7 +7,7 @@ use crate::ShardedOps;
 use shardgraph_autodiff::{Axis, Ctx, Error, ParamId, Shape, Var};
 
 use crate::kind::{EmbeddingKind, Parameter, usage};
-use crate::{Embedding, Path, Sizes, StateBatch};
+use crate::{BatchLayout, Embedding, Path, Sizes, StateBatch};
 
 /// `h_v = relu(W_l h_v + M_l mean_u h_u)`, L times from `h_v = relu(W_in [x_v || sums of v's edge
 /// weights])`.
@@ -57,20 +57,34 @@ impl GraphSage {
     };
 
     /// `[n_rows, K]`: 1 / the sum of a row's weights, which makes a sum a mean, in every column.
-    fn shares(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
-        let share = |sums: &[f32]| match sums[0] + sums[1] {
-            total if total > 0.0 => 1.0 / total,
-            _ => 0.0,
-        };
-        let shares: Vec<f32> = batch.edge.chunks_exact(2).map(share).collect();
-        let column = ctx.input(Shape::new(batch.layout.n_rows(), 1), &shares)?;
+    ///
+    /// A row without weights has a sum of neighbours that is zero, whatever it is multiplied with: the least total keeps
+    /// that factor a number.
+    fn shares(
+        &self,
+        ctx: &mut dyn Ctx,
+        edge: Var,
+        layout: &Arc<BatchLayout>,
+    ) -> Result<Var, Error> {
+        let totals = ctx.row_sums(edge)?;
+        let totals = ctx.clamp(totals, LEAST_TOTAL, f32::MAX)?;
+        let n_rows = layout.n_rows();
+        let ones = ctx.input(Shape::new(n_rows, 1), &vec![1.0; n_rows])?;
+        let shares = ctx.div(ones, totals)?;
         let k = self.sizes.embed_dim;
         let ones = ctx.input(Shape::new(1, k), &vec![1.0; k])?;
-        ctx.shard_matmul(column, (ones, false), &batch.layout)
+        ctx.shard_matmul(shares, (ones, false), layout)
     }
 }
 
+/// The least sum of a row's weights that is told from none.
+const LEAST_TOTAL: f32 = 1e-30;
+
 impl Embedding for GraphSage {
+    fn takes_inputs(&self) -> bool {
+        true
+    }
+
     fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, path: Path) -> Result<Var, Error> {
         let refused = |text: &str| Err(usage(text));
         if path != Path::General {
@@ -79,15 +93,13 @@ impl Embedding for GraphSage {
         let Some(graphs) = &batch.propagation else {
             return refused("this embedding needs neighbour sums: give the batch its propagation");
         };
-        let n_rows = batch.layout.n_rows();
-        let node = Shape::new(n_rows, 1 + self.sizes.n_node_features);
-        let node = ctx.input(node, &batch.node)?;
-        let edge = ctx.input(Shape::new(n_rows, 2), &batch.edge)?;
+        let node = batch.node_input(ctx, self.sizes.n_node_features)?;
+        let edge = batch.edge_input(ctx)?;
         let inputs = ctx.concat(node, edge, Axis::Cols)?;
         let weights = ctx.param(self.input)?;
         let embed = ctx.shard_matmul(inputs, (weights, false), &batch.layout)?;
         let mut embed = ctx.relu(embed)?;
-        let shares = self.shares(ctx, batch)?;
+        let shares = self.shares(ctx, edge, &batch.layout)?;
         for layer in &self.layers {
             let sums = ctx.propagate(embed, graphs)?;
             let mean = ctx.mul(sums, shares)?;

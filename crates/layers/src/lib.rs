@@ -67,10 +67,10 @@ pub use row_program::{FirstLayers, RowProgram};
 pub use score_table::ScoreTable;
 pub use shape::PolicyShape;
 pub use sharded::{
-    BatchLayout, Group, Propagate, Propagation, ResidentShard, RowShard, ShardMatMul, ShardOuter,
-    ShardedOps, StateBroadcast, StateSum,
+    BatchLayout, Group, MaskInputs, Propagate, Propagation, ResidentShard, RowShard, ShardMatMul,
+    ShardOuter, ShardedOps, StateBroadcast, StateSum,
 };
-pub use state_batch::StateBatch;
+pub use state_batch::{StateBatch, StateInputs};
 pub use structure2vec::Structure2Vec;
 
 pub use shardgraph_autodiff as autodiff;

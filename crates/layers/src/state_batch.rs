@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use shardgraph_autodiff::{Ctx, Error, Shape, Var};
+
 use crate::{BatchLayout, Propagation};
 
 /// A batch of residual-graph states as one rank sees it.
@@ -27,4 +29,81 @@ pub struct StateBatch {
     pub neighbor_degree: Vec<f32>,
     /// The neighbour sums; needed by every path that makes them.
     pub propagation: Option<Arc<Propagation>>,
+    /// Recorded inputs in place of `node`, `edge` and `neighbor_degree`, which are empty then.
+    pub inputs: Option<StateInputs>,
+}
+
+/// The rows of a batch as inputs of a recorded program: each run has the values that they were given
+/// last, by [`Program::set_input`] or by a device's kernels.
+///
+/// [`Program::set_input`]: shardgraph_autodiff::Program::set_input
+#[derive(Debug, Clone, Copy)]
+pub struct StateInputs {
+    /// As [`StateBatch::node`].
+    pub node: Var,
+    /// As [`StateBatch::edge`].
+    pub edge: Var,
+    /// As [`StateBatch::neighbor_degree`].
+    pub neighbor_degree: Var,
+}
+
+impl StateInputs {
+    /// Inputs without values, for a layout's rows and a number of node features.
+    ///
+    /// # Errors
+    /// The recorder's.
+    pub fn record(
+        ctx: &mut dyn Ctx,
+        layout: &BatchLayout,
+        n_node_features: usize,
+    ) -> Result<Self, Error> {
+        let mut input = |width| ctx.input(Shape::new(layout.n_rows(), width), &[]);
+        Ok(Self {
+            node: input(1 + n_node_features)?,
+            edge: input(2)?,
+            neighbor_degree: input(1)?,
+        })
+    }
+}
+
+impl StateBatch {
+    /// Membership and features of the own rows, as a value of a program.
+    ///
+    /// # Shapes
+    /// `[n_rows, 1 + n_node_features]`.
+    /// # Errors
+    /// Where the batch has another number of values.
+    pub fn node_input(&self, ctx: &mut dyn Ctx, n_node_features: usize) -> Result<Var, Error> {
+        let shape = Shape::new(self.layout.n_rows(), 1 + n_node_features);
+        match &self.inputs {
+            Some(inputs) => Ok(inputs.node),
+            None => ctx.input(shape, &self.node),
+        }
+    }
+
+    /// The sums of edge weights of the own rows, as a value of a program.
+    ///
+    /// # Shapes
+    /// `[n_rows, 2]`.
+    /// # Errors
+    /// Where the batch has another number of values.
+    pub fn edge_input(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
+        match &self.inputs {
+            Some(inputs) => Ok(inputs.edge),
+            None => ctx.input(Shape::new(self.layout.n_rows(), 2), &self.edge),
+        }
+    }
+
+    /// The neighbours' degree sums of the own rows, as a value of a program.
+    ///
+    /// # Shapes
+    /// `[n_rows, 1]`.
+    /// # Errors
+    /// Where the batch has another number of values.
+    pub fn neighbor_degree_input(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
+        match &self.inputs {
+            Some(inputs) => Ok(inputs.neighbor_degree),
+            None => ctx.input(Shape::new(self.layout.n_rows(), 1), &self.neighbor_degree),
+        }
+    }
 }

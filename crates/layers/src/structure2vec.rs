@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ShardedOps;
-use shardgraph_autodiff::{Axis, Ctx, Error, ParamId, Shape, Var};
+use shardgraph_autodiff::{Axis, Ctx, Error, ParamId, Var};
 
 use crate::kind::{EmbeddingKind, Parameter, usage};
 use crate::{Embedding, Path, Sizes, StateBatch};
@@ -65,10 +65,8 @@ impl Structure2Vec {
     /// `theta1 x_v + theta3 sum_u relu(theta2 w_vu)`, which no layer changes (algorithm 2, lines 5
     /// to 8).
     fn base(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
-        let n_rows = batch.layout.n_rows();
-        let node_shape = Shape::new(n_rows, 1 + self.sizes.n_node_features);
-        let node = ctx.input(node_shape, &batch.node)?;
-        let edge = ctx.input(Shape::new(n_rows, 2), &batch.edge)?;
+        let node = batch.node_input(ctx, self.sizes.n_node_features)?;
+        let edge = batch.edge_input(ctx)?;
         let theta1 = ctx.param(self.theta1)?;
         let edge_weights = self.edge_weights(ctx)?;
         let features = ctx.concat(node, edge, Axis::Cols)?;
@@ -131,8 +129,7 @@ impl Structure2Vec {
         if self.sizes.n_layers == 1 {
             return ctx.relu(base);
         }
-        let d2_shape = Shape::new(batch.layout.n_rows(), 1);
-        let neighbor_degree = ctx.input(d2_shape, &batch.neighbor_degree)?;
+        let neighbor_degree = batch.neighbor_degree_input(ctx)?;
         let theta4 = ctx.param(self.theta4)?;
         let positive = self.edge_weights(ctx)?.positive;
         let unit = ctx.relu(positive)?;
@@ -150,6 +147,10 @@ impl Embedding for Structure2Vec {
             true => Path::FreeFirstLayer,
             false => Path::Collapsed,
         }
+    }
+
+    fn takes_inputs(&self) -> bool {
+        true
     }
 
     fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, path: Path) -> Result<Var, Error> {

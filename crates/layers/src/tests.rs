@@ -99,6 +99,7 @@ impl Case {
         let propagation =
             Propagation::new(Arc::clone(&layout), vec![shard], vec![keep], scale).unwrap();
         StateBatch {
+            inputs: None,
             layout,
             node,
             edge,
@@ -304,6 +305,7 @@ proptest! {
         let n = degrees.len();
         let group = Group { partition: Partition::by_rows(n as u32, 1), n_states: 1 };
         let batch = StateBatch {
+            inputs: None,
             layout: Arc::new(BatchLayout::new(vec![group], 0)),
             node: vec![0.0; n],
             edge: degrees.iter().flat_map(|d| [d.0 as f32 / 300.0, 0.0]).collect(),

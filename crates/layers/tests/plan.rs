@@ -92,6 +92,7 @@ fn batch(case: &Case, rank: u32, n_ranks: u32) -> StateBatch {
     let scale = vec![0.5; n_states];
     let propagation = Propagation::new(Arc::clone(&layout), shards, vec![keep], scale).unwrap();
     StateBatch {
+        inputs: None,
         layout,
         node,
         edge,

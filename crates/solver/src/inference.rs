@@ -1,18 +1,11 @@
 //! Parallel inference (OpenGraphGym-MG, algorithm 4) as one rank runs it.
 
-use std::sync::Arc;
-
 use shardgraph_classical::Budget;
 use shardgraph_classical::vertex_cover::Peeling;
-use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::Device;
-use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{Program, Recorder};
-use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
-use shardgraph_layers::{Path, ScoreTable, StateBatch};
-use shardgraph_shard::Partition;
+use shardgraph_layers::ScoreTable;
 
 use crate::exchange::Exchange;
+use crate::model_scorer::ModelScorer;
 use crate::residual::{Ranks, Residual};
 use crate::select::TopD;
 use crate::{Error, Select, SolveOptions, TrainedPolicy};
@@ -24,30 +17,6 @@ pub(crate) enum Scorer<'a> {
     /// The model itself, on any path.
     Model(Box<ModelScorer<'a>>),
 }
-
-/// The model over one rank's rows.
-pub(crate) struct ModelScorer<'a> {
-    pub(crate) model: RankModel<'a>,
-    /// Which nodes have been picked.
-    pub(crate) removed: Vec<bool>,
-    layout: Arc<BatchLayout>,
-    /// One evaluation; its memory is taken before the first and serves all.
-    program: Program,
-}
-
-/// The model, and what one rank evaluates it on.
-pub(crate) struct RankModel<'a> {
-    pub(crate) policy: &'a TrainedPolicy,
-    pub(crate) device: Device,
-    pub(crate) path: Path,
-    pub(crate) shard: RowShard,
-    pub(crate) partition: Partition,
-    /// The graph, where its edges have weights.
-    pub(crate) weighted: Option<&'a Graph>,
-}
-
-/// What the program gives.
-const SCORES: &str = "scores";
 
 /// The picks of a whole episode.
 #[derive(Debug, Clone, Default)]
@@ -160,133 +129,6 @@ impl Scorer<'_> {
     }
 }
 
-impl<'a> ModelScorer<'a> {
-    /// Records one evaluation and takes its memory.
-    pub(crate) fn new(model: RankModel<'a>, comm: &Comm, deadline: Timeout) -> Result<Self, Error> {
-        let group = Group {
-            partition: model.partition.clone(),
-            n_states: 1,
-        };
-        let layout = Arc::new(BatchLayout::new(vec![group], comm.rank()));
-        let (n_rows, n_nodes) = (layout.n_rows(), model.partition.n_rows() as usize);
-        let batch = StateBatch {
-            node: vec![0.0; n_rows],
-            edge: vec![0.0; 2 * n_rows],
-            neighbor_degree: vec![0.0; n_rows],
-            propagation: Some(model.propagation(&layout, vec![1.0; n_nodes], 1.0)?),
-            layout: Arc::clone(&layout),
-        };
-        let recorded = model.record(&batch, (comm.rank(), comm.size()))?;
-        let program = recorded.plan().load(&model.device)?.with_deadline(deadline);
-        Ok(Self {
-            model,
-            removed: vec![false; n_nodes],
-            layout,
-            program,
-        })
-    }
-
-    fn offer(
-        &mut self,
-        residual: &dyn Residual,
-        scale: f32,
-        top: &mut TopD,
-        ranks: &mut Ranks<'_>,
-    ) -> Result<(), Error> {
-        let scores = self.scores(residual, scale, ranks)?;
-        let first = self.model.partition.range(ranks.comm.rank()).start;
-        // Told to the others when they meet: a rank's own reason ends them all.
-        check_finite(residual, &scores, first)?;
-        residual.for_each_own(&mut |node, _, _| top.offer(scores[(node - first) as usize], node));
-        Ok(())
-    }
-
-    /// The node scores of all own rows, without the state's constant.
-    pub(crate) fn scores(
-        &mut self,
-        residual: &dyn Residual,
-        scale: f32,
-        ranks: &mut Ranks<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let batch = self.state(residual, scale)?;
-        let world = (ranks.comm.rank(), ranks.comm.size());
-        self.program.refill(&self.model.record(&batch, world)?)?;
-        self.program.run(ranks.comm, &self.model.policy.params)?;
-        let scores = self.program.read(SCORES)?;
-        debug_assert_eq!(scores.len(), batch.layout.n_rows());
-        Ok(scores)
-    }
-
-    fn state(&self, residual: &dyn Residual, scale: f32) -> Result<StateBatch, Error> {
-        let own = self.model.partition.range(self.layout.rank());
-        let mut edge = vec![0.0; 2 * own.len()];
-        let mut neighbor_degree = vec![0.0; own.len()];
-        residual.for_each_own(&mut |node, degree, d2| {
-            let row = (node - own.start) as usize;
-            edge[2 * row] = degree as f32 * scale;
-            neighbor_degree[row] = d2 as f32 * (scale * scale);
-        });
-        if let Some(graph) = self.model.weighted {
-            self.sum_weights(graph, own.start, scale, &mut edge);
-        }
-        let node = own.map(|v| f32::from(u8::from(self.removed[v as usize])));
-        let keep = self.removed.iter().map(|&gone| f32::from(u8::from(!gone)));
-        let propagation = self
-            .model
-            .propagation(&self.layout, keep.collect(), scale)?;
-        Ok(StateBatch {
-            layout: Arc::clone(&self.layout),
-            node: node.collect(),
-            edge,
-            neighbor_degree,
-            propagation: Some(propagation),
-        })
-    }
-
-    /// Weights have no incremental form: the sums of positive and negative weights to residual neighbours.
-    fn sum_weights(&self, graph: &Graph, first: u32, scale: f32, edge: &mut [f32]) {
-        for (i, sums) in edge.chunks_exact_mut(2).enumerate() {
-            let node = first + i as u32;
-            sums.fill(0.0);
-            if self.removed[node as usize] {
-                continue;
-            }
-            let weights = graph.weights_of(node).unwrap_or(&[]);
-            for (&u, &weight) in graph.neighbors(node).iter().zip(weights) {
-                if !self.removed[u as usize] {
-                    let weight = weight * scale;
-                    sums[usize::from(weight < 0.0)] += weight.abs();
-                }
-            }
-        }
-    }
-}
-
-impl<'a> RankModel<'a> {
-    /// One evaluation as the rank and the number of ranks `world`; nothing is computed.
-    fn record(&self, batch: &StateBatch, world: (u32, u32)) -> Result<Recorder<'a>, Error> {
-        let mut recorder = Recorder::new(&self.policy.params, world.0, world.1);
-        let model = &self.policy.model;
-        let embed = model.embedding.embed(&mut recorder, batch, self.path)?;
-        let scores = model
-            .head
-            .node_values(&mut recorder, embed, &batch.layout)?;
-        recorder.output(SCORES, scores);
-        Ok(recorder)
-    }
-
-    fn propagation(
-        &self,
-        layout: &Arc<BatchLayout>,
-        keep: Vec<f32>,
-        scale: f32,
-    ) -> Result<Arc<Propagation>, Error> {
-        let shards = vec![self.shard.clone()];
-        let sums = Propagation::new(Arc::clone(layout), shards, vec![keep], vec![scale])?;
-        Ok(Arc::new(sums))
-    }
-}
-
 /// Refuses scores of candidates that are no numbers; `values` starts at node `first`.
 pub(crate) fn check_finite(
     residual: &dyn Residual,
@@ -299,8 +141,12 @@ pub(crate) fn check_finite(
     });
     match all_finite {
         true => Ok(()),
-        false => Err(Error::no_answer(
-            "the scores leave the range of numbers: the weights of this policy, or of the edges, are too large",
-        )),
+        false => Err(unbounded_scores()),
     }
+}
+
+pub(crate) fn unbounded_scores() -> Error {
+    Error::no_answer(
+        "the scores leave the range of numbers: the weights of this policy, or of the edges, are too large",
+    )
 }

@@ -22,6 +22,7 @@ mod kept_scores;
 pub mod kernels;
 mod max_tree;
 mod memory;
+mod model_scorer;
 mod on_device;
 mod on_ranks;
 mod policy;

@@ -13,6 +13,7 @@ use crate::problem::{Episode, ResidualGraph};
 /// A batch with room for the rows of a layout and none yet.
 pub(crate) fn without_rows(layout: &Arc<BatchLayout>) -> StateBatch {
     StateBatch {
+        inputs: None,
         layout: Arc::clone(layout),
         node: Vec::with_capacity(layout.n_rows()),
         edge: Vec::with_capacity(2 * layout.n_rows()),

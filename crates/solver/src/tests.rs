@@ -162,7 +162,7 @@ proptest! {
 
 /// The relative difference of two nodes' scores after some picks, by the general path.
 fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 2]) -> f32 {
-    use crate::inference::{ModelScorer, RankModel};
+    use crate::model_scorer::{ModelScorer, RankModel};
     use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
     use shardgraph_collectives::{Comm, Timeout};
     use shardgraph_layers::RowShard;

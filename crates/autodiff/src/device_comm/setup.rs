@@ -33,7 +33,10 @@ use crate::Error;
 /// ```
 pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Timeout) -> Result<Device, Error> {
     let Some(library) = device.nccl() else {
-        return Ok(device.new_stream()?);
+        return match comm.size() {
+            1 => Ok(device.clone()),
+            _ => Ok(device.new_stream()?),
+        };
     };
     let fits = library.check_device(device.kind());
     fits.map_err(|error| Error::Setup(error.to_string()))?;

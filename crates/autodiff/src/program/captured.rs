@@ -1,10 +1,10 @@
 //! A program's operations as one launch of a device.
 
 use shardgraph_collectives::Comm;
-use shardgraph_device::{Device, Graph};
+use shardgraph_device::{Buffer, Device, Graph};
 
-use super::{Program, State, no_outputs, usage};
-use crate::{DeviceGradient, Error, Op, Params, Var};
+use super::{Program, State, no_outputs, unshared, usage};
+use crate::{DeviceGradient, Error, Op, Params, Shape, Var};
 
 /// Records the launches that `f` makes.
 pub(crate) fn record(
@@ -18,6 +18,54 @@ pub(crate) fn record(
         Ok(())
     });
     done.and(graph.map_err(Error::from))
+}
+
+/// A program whose launches are recorded; see [`Program::capture`].
+#[derive(Debug)]
+pub struct Recording<'a> {
+    program: &'a mut Program,
+    comm: &'a mut Comm,
+}
+
+impl Recording<'_> {
+    /// The memory of inputs, each given once, for kernels that write them; absent for one that no operation reads.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what is no input, and for one that is given twice.
+    pub fn inputs<const N: usize>(
+        &mut self,
+        inputs: [Var; N],
+    ) -> Result<[Option<&mut Buffer>; N], Error> {
+        let nodes = inputs.map(Var::index);
+        let all = &self.program.plan.nodes;
+        if let Some(node) = nodes.iter().find(|&&node| !is_input(all.get(node))) {
+            return usage(format!("program: value {node} of a recording is no input"));
+        }
+        match self.program.values.get_disjoint_mut(nodes) {
+            Ok(values) => Ok(values.map(|value| value.as_mut().map(unshared))),
+            Err(_) => usage("program: an input of a recording was given twice".to_string()),
+        }
+    }
+
+    /// Launches the program's operations.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn launch(&mut self) -> Result<(), Error> {
+        self.program.launch_steps(self.comm, None)
+    }
+
+    /// The memory of an output, after [`Recording::launch`].
+    ///
+    /// # Errors
+    /// As [`Program::read`].
+    pub fn output(&self, name: &str) -> Result<&Buffer, Error> {
+        self.program.buffer(self.program.named(name)?)
+    }
+}
+
+fn is_input(node: Option<&(Op, Shape)>) -> bool {
+    matches!(node, Some((Op::Input(_), _)))
 }
 
 impl Program {
@@ -44,6 +92,39 @@ impl Program {
             Err(_) => self.forget_all(),
         }
         launched
+    }
+
+    /// Records what `f` launches as one graph, the program's operations ([`Recording::launch`]) among it.
+    ///
+    /// The graph's launches use the parameters and inputs that the program has then, but for what `f` launches on their
+    /// memory. [`Program::read`] is of the graph's last launch.
+    ///
+    /// # Errors
+    /// As [`Program::run_captured`], and [`Error::Usage`] on the host; that of `f`.
+    pub fn capture(
+        &mut self,
+        comm: &mut Comm,
+        f: impl FnOnce(&mut Recording<'_>) -> Result<(), Error>,
+    ) -> Result<Graph, Error> {
+        self.check_resident("capture")?;
+        self.check_rank(comm)?;
+        if self.device.is_host() || self.plan.world.size > 1 {
+            let text =
+                "program: capture takes a plan of one rank on a device that launches kernels";
+            return usage(text.to_string());
+        }
+        self.check_has_params("capture")?;
+        self.write_inputs(comm)?;
+        let device = self.device.clone();
+        let mut recording = Recording {
+            program: self,
+            comm,
+        };
+        let graph = record(&device, || f(&mut recording));
+        if graph.is_err() {
+            self.forget_all();
+        }
+        graph
     }
 
     fn launch_captured(&mut self, comm: &mut Comm) -> Result<(), Error> {

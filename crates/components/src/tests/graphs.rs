@@ -33,6 +33,7 @@ fn batch(value: &GraphValue) -> StateBatch {
     let graphs = Propagation::new(Arc::clone(&layout), shards, keep, vec![0.5]).unwrap();
     let degree = |v: u32| graph.neighbors(v).len() as f32;
     StateBatch {
+        inputs: None,
         layout,
         node: value.node_features.clone(),
         edge: own.clone().flat_map(|v| [0.5 * degree(v), 0.0]).collect(),

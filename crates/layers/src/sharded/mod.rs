@@ -14,5 +14,5 @@ mod tests;
 
 pub use layout::{BatchLayout, Group};
 pub use operations::{Propagate, ShardMatMul, ShardOuter, ShardedOps, StateBroadcast, StateSum};
-pub use propagation::Propagation;
+pub use propagation::{MaskInputs, Propagation};
 pub use row_shard::{ResidentShard, RowShard};

@@ -11,6 +11,7 @@ use shardgraph_autodiff::{
     Adjoint, Ctx, Error, Operation, Payload, Role, RowNumbers, Run, Shape, Var, World,
 };
 
+use super::propagation::{Gathered, MaskOperands};
 use super::{BatchLayout, Propagation};
 
 /// Sharded rows times a replicated matrix, in products whose shapes do not depend on the number of ranks.
@@ -49,6 +50,9 @@ pub struct StateBroadcast {
 /// The masked, scaled sum over neighbours of sharded rows.
 ///
 /// Rows of other ranks come by an all-gather, or as the shards' exchange plans say.
+///
+/// # Shapes
+/// Sharded `[n_rows, k]` to the same; where masks are [`super::MaskInputs`], these are two more operands.
 #[derive(Debug, Clone)]
 pub struct Propagate {
     /// The graphs, masks and scales.
@@ -95,8 +99,13 @@ pub trait ShardedOps: Ctx {
 
     /// The masked sum over neighbours.
     fn propagate(&mut self, x: Var, graphs: &Arc<Propagation>) -> Result<Var, Error> {
+        let masks = graphs.mask_inputs();
         let graphs = Arc::clone(graphs);
-        self.apply(Arc::new(Propagate { graphs }), &[x])
+        let operation = Arc::new(Propagate { graphs });
+        match masks {
+            None => self.apply(operation, &[x]),
+            Some(masks) => self.apply(operation, &[x, masks.keep, masks.scale]),
+        }
     }
 }
 
@@ -298,6 +307,7 @@ impl Operation for Propagate {
     }
 
     fn shape(&self, operands: &[Shape], _world: World) -> Result<Shape, String> {
+        self.graphs.check_masks(&operands[1..])?;
         sharded(operands[0], self.graphs.layout())
     }
 
@@ -307,8 +317,20 @@ impl Operation for Propagate {
             return graphs.apply_blocks(&mut run.comm, x, run.out.values);
         }
         let width = x.shape.cols;
+        let masks = match run.operands {
+            [_, keep, scale] => Some(MaskOperands {
+                keep: keep.values,
+                scale: scale.values,
+            }),
+            _ => None,
+        };
         if run.comm.size() == 1 {
-            return graphs.apply(device, x.values, width, run.out.values);
+            let gathered = Gathered {
+                rows: x.values,
+                width,
+                masks,
+            };
+            return graphs.apply(device, gathered, run.out.values);
         }
         let counts = graphs.layout().counts();
         let counts: Vec<usize> = counts.iter().map(|rows| rows * width).collect();
@@ -322,7 +344,12 @@ impl Operation for Propagate {
             _ => device.zeros(n_gathered)?,
         };
         run.comm.all_gather(x.values, &counts, &mut gathered)?;
-        graphs.apply(device, &gathered, width, run.out.values)?;
+        let rows = Gathered {
+            rows: &gathered,
+            width,
+            masks,
+        };
+        graphs.apply(device, rows, run.out.values)?;
         if let Some(kept) = gathered.into_host() {
             *run.scratch = kept;
         }
@@ -331,7 +358,9 @@ impl Operation for Propagate {
 
     /// The adjacency is symmetric and the scale one number a state: the operator is its own adjoint.
     fn adjoint(&self, ctx: &mut dyn Ctx, at: &Adjoint<'_>) -> Result<Vec<Option<Var>>, Error> {
-        Ok(vec![Some(ctx.propagate(at.dy, &self.graphs)?)])
+        let mut terms = vec![None; at.operands.len()];
+        terms[0] = Some(ctx.propagate(at.dy, &self.graphs)?);
+        Ok(terms)
     }
 
     payload!(graphs);

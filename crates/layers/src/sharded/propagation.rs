@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use shardgraph_autodiff::device::{Buffer, Device};
 use shardgraph_autodiff::ops;
 use shardgraph_autodiff::ops::{Adjacency, Copy2d, MaskedProduct};
-use shardgraph_autodiff::{DeviceComm, Error, Operand};
+use shardgraph_autodiff::{Ctx, DeviceComm, Error, Operand, Shape, Var};
 use shardgraph_shard::ExchangePlan;
 
 use super::exchange::BatchExchange;
@@ -24,6 +24,8 @@ pub struct Propagation {
     keep: Vec<Vec<f32>>,
     /// One factor a state of the batch.
     scale: Vec<f32>,
+    /// Masks and factors as values of a program, in place of `keep` and `scale`.
+    mask_inputs: Option<MaskInputs>,
     /// Masks and factors on the device that applied the operator first.
     on_device: Arc<OnceLock<Vec<Masks>>>,
     /// The row numbers that blocks exchange, on that device.
@@ -31,11 +33,13 @@ pub struct Propagation {
     gathered_rows: OnceLock<Vec<Vec<usize>>>,
 }
 
-/// The rows of all ranks, rank by rank.
+/// The rows of all ranks, rank by rank, as an all-gather leaves them.
 #[derive(Clone, Copy)]
-struct Gathered<'b> {
-    rows: &'b Buffer,
-    width: usize,
+pub(super) struct Gathered<'b> {
+    pub(super) rows: &'b Buffer,
+    pub(super) width: usize,
+    /// Masks and scales of the run, where they are values of the program.
+    pub(super) masks: Option<MaskOperands<'b>>,
 }
 
 /// The masks and factors of one group.
@@ -43,6 +47,52 @@ struct Gathered<'b> {
 struct Masks {
     keep: Buffer,
     scale: Buffer,
+}
+
+/// The same, wherever they are.
+#[derive(Clone, Copy)]
+pub(super) struct MaskOperands<'b> {
+    pub(super) keep: &'b Buffer,
+    pub(super) scale: &'b Buffer,
+}
+
+impl Masks {
+    fn operands(&self) -> MaskOperands<'_> {
+        MaskOperands {
+            keep: &self.keep,
+            scale: &self.scale,
+        }
+    }
+}
+
+/// Masks and scales as inputs of a recorded program: each run has the values that they were given last.
+#[derive(Debug, Clone, Copy)]
+pub struct MaskInputs {
+    /// `[n_nodes * n_states, 1]`: 1 for nodes in the residual graph, 0 for the others.
+    pub keep: Var,
+    /// `[n_states, 1]`: one factor a state.
+    pub scale: Var,
+}
+
+impl MaskInputs {
+    /// Inputs without values, for one graph's layout.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a layout of several graphs; the recorder's.
+    pub fn record(ctx: &mut dyn Ctx, layout: &BatchLayout) -> Result<Self, Error> {
+        let [group] = layout.groups() else {
+            return Err(several_graphs());
+        };
+        let n_rows = group.partition.n_rows() as usize * group.n_states;
+        Ok(Self {
+            keep: ctx.input(Shape::new(n_rows, 1), &[])?,
+            scale: ctx.input(Shape::new(group.n_states, 1), &[])?,
+        })
+    }
+}
+
+fn several_graphs() -> Error {
+    Error::Usage("propagation: masks as inputs are for a batch of one graph".to_string())
 }
 
 impl Propagation {
@@ -92,15 +142,65 @@ impl Propagation {
             shards,
             keep,
             scale,
+            mask_inputs: None,
             on_device: Arc::default(),
             exchange: Arc::default(),
             gathered_rows: OnceLock::new(),
         })
     }
 
+    /// A graph whose masks and scales are inputs of the program that applies the operator: it is recorded once for all states.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for several graphs, a shard of other rows than the rank's, and blocks: these mask rows by their numbers.
+    pub fn with_inputs(
+        layout: Arc<BatchLayout>,
+        shard: RowShard,
+        masks: MaskInputs,
+    ) -> Result<Self, Error> {
+        let [group] = layout.groups() else {
+            return Err(several_graphs());
+        };
+        if shard.has_block() {
+            let text =
+                "propagation: blocks mask rows by their numbers, and take no masks as inputs";
+            return Err(Error::Usage(text.to_string()));
+        }
+        let n_rows = group.partition.n_rows() as usize * group.n_states;
+        let (keep, scale) = (vec![1.0; n_rows], vec![1.0; group.n_states]);
+        let mut graph = Self::new(layout, vec![shard], vec![keep], scale)?;
+        (graph.keep, graph.scale) = (Vec::new(), Vec::new());
+        graph.mask_inputs = Some(masks);
+        Ok(graph)
+    }
+
+    /// Masks and scales, where they are values of a program.
+    pub(super) fn mask_inputs(&self) -> Option<MaskInputs> {
+        self.mask_inputs
+    }
+
     /// The rows of this rank.
     pub fn layout(&self) -> &Arc<BatchLayout> {
         &self.layout
+    }
+
+    /// Refuses masks as operands where they are values of their own, and those of another shape.
+    pub(super) fn check_masks(&self, operands: &[Shape]) -> Result<(), String> {
+        let wanted: Vec<Shape> = match (self.mask_inputs, self.layout.groups()) {
+            (Some(_), [group]) => {
+                let n_rows = group.partition.n_rows() as usize * group.n_states;
+                [n_rows, group.n_states]
+                    .map(|rows| Shape::new(rows, 1))
+                    .to_vec()
+            }
+            _ => Vec::new(),
+        };
+        match operands == wanted {
+            true => Ok(()),
+            false => Err(format!(
+                "the masks' shapes are {operands:?}, {wanted:?} are expected"
+            )),
+        }
     }
 
     /// The masks, one a group.
@@ -163,48 +263,31 @@ impl Propagation {
 
     /// True if ranks have blocks; else they have whole rows.
     pub(super) fn has_blocks(&self) -> bool {
-        self.shards.first().and_then(RowShard::wiring).is_some()
+        self.shards.first().is_some_and(RowShard::has_block)
     }
 
-    /// Applies the operator to the rows of all ranks (rank by rank, as an all-gather leaves them): own rows into `out`,
-    /// whose contents so far do not matter.
+    /// Applies the operator to the rows of all ranks: own rows into `out`, whose contents so far do not matter.
     pub(super) fn apply(
         &self,
         device: &Device,
-        gathered: &Buffer,
-        width: usize,
+        gathered: Gathered<'_>,
         out: &mut Buffer,
     ) -> Result<(), Error> {
         if self.layout.n_rows() == 0 {
             return Ok(()); // other ranks have all graphs
         }
         if self.shards.len() == 1 {
-            return self.apply_group(
-                device,
-                Gathered {
-                    rows: gathered,
-                    width,
-                },
-                0,
-                out,
-            );
+            return self.apply_group(device, gathered, 0, out);
         }
         for group in 0..self.shards.len() {
             let rows = self.layout.group_rows(group);
             if rows.is_empty() {
                 continue; // other ranks have this graph
             }
-            let mut sums = device.zeros(rows.len() * width)?;
-            self.apply_group(
-                device,
-                Gathered {
-                    rows: gathered,
-                    width,
-                },
-                group,
-                &mut sums,
-            )?;
-            ops::copy_2d(device, run(sums.len(), 0, rows.start * width), &sums, out)?;
+            let mut sums = device.zeros(rows.len() * gathered.width)?;
+            self.apply_group(device, gathered, group, &mut sums)?;
+            let first = rows.start * gathered.width;
+            ops::copy_2d(device, run(sums.len(), 0, first), &sums, out)?;
         }
         Ok(())
     }
@@ -219,7 +302,10 @@ impl Propagation {
         let partition = &self.layout.groups()[group].partition;
         let n_states = self.layout.groups()[group].n_states;
         let own = partition.range(self.layout.rank());
-        let masks = &self.masks(device)?[group];
+        let masks = match gathered.masks {
+            Some(masks) => masks,
+            None => self.masks(device)?[group].operands(),
+        };
         let whole;
         let x = match self.shards.len() == 1 {
             true => gathered.rows, // rank by rank is in node order
@@ -235,8 +321,8 @@ impl Propagation {
             n_states,
             width: gathered.width,
             first_row: own.start as usize,
-            keep: Some(&masks.keep),
-            scale: Some(&masks.scale),
+            keep: Some(masks.keep),
+            scale: Some(masks.scale),
             bias: None,
             relu: false,
         };

@@ -64,6 +64,19 @@ impl RowShard {
         }
     }
 
+    /// True for a block with columns of its own.
+    pub fn has_block(&self) -> bool {
+        self.wiring().is_some()
+    }
+
+    /// The block in a device's memory, once it is [resident](RowShard::resident) there.
+    pub fn resident_adjacency(&self) -> Option<&ResidentAdjacency> {
+        match self {
+            Self::Resident(shard) => Some(&shard.adjacency),
+            Self::Csr(_) | Self::Bits(_) | Self::Block(_) => None,
+        }
+    }
+
     /// The exchange plan of a block; the others gather all rows.
     pub(super) fn wiring(&self) -> Option<&Arc<ExchangePlan>> {
         match self {

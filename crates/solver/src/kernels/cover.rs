@@ -29,8 +29,10 @@
 //! # Ok::<(), shardgraph_device::Error>(())
 //! ```
 
+mod device_episode;
 mod gpu;
 mod host;
+mod model;
 mod states;
 
 #[cfg(test)]
@@ -43,6 +45,9 @@ use shardgraph_ops::{Block, ResidentAdjacency};
 
 use gpu::GpuEpisode;
 use host::HostEpisode;
+
+pub(crate) use device_episode::PickRules;
+pub(crate) use model::{ModelEpisode, ModelRows};
 
 /// A score `x g(y / x)` with `g` continuous and linear on each piece: `alpha_i x + beta_i y` on piece `i`.
 ///

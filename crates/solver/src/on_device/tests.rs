@@ -1,5 +1,7 @@
 //! Properties: a solve on a device that launches kernels against the same solve on the host.
 
+mod model;
+
 use proptest::prelude::*;
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
@@ -22,6 +24,10 @@ fn on(device: &Device, select: Select) -> SolveOptions {
         device: device.clone(),
         ..SolveOptions::default()
     }
+}
+
+fn generated(spec: String) -> Graph {
+    spec.parse::<GeneratorSpec>().unwrap().graph(1).unwrap()
 }
 
 fn run(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Solution {

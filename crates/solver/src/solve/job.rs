@@ -12,9 +12,10 @@ use shardgraph_shard::{Adjacency, BitShard, Communication, Partition};
 
 use super::Scores;
 use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
-use crate::inference::{Episode, ModelScorer, RankModel, Rules, Scorer, check_finite, run_episode};
+use crate::inference::{Episode, Rules, Scorer, check_finite, run_episode};
 use crate::memory::{check_room, keep_freed_memory, layer_bytes};
-use crate::on_device::run_on_device;
+use crate::model_scorer::{ModelScorer, RankModel};
+use crate::on_device::{run_model_on_device, run_on_device};
 use crate::on_ranks::Progress;
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::solve_options::usable_path;
@@ -253,6 +254,16 @@ impl<'a> PolicyRun<'a> {
             return run_on_device(&self.options.device, self.adjacency, table, scale, rules);
         }
         let mut ranks = Ranks::new(comm, self.options.deadline);
+        if let Scorer::Model(model) = &mut scorer
+            && model.takes_states_on_device()
+            && self.options.starts == 1
+        {
+            let scale = self.policy.config.adjacency_scale;
+            let mut episode = run_model_on_device(model, scale, rules, ranks.comm)?;
+            leave_group(&model.model.device, ranks.timeout)?;
+            episode.exchange = self.exchange(&scorer, &mut ranks, before)?;
+            return Ok(episode);
+        }
         let mut episode: Option<Episode> = None;
         let mut n_steps = 0;
         for start in 0..self.options.starts {

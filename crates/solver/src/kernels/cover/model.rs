@@ -1,0 +1,133 @@
+//! An episode whose scores a model computes on the same device: what a step launches before and behind the model.
+
+use shardgraph_device::{Arg, Buffer, Device, Error, checks};
+use shardgraph_ops::ResidentAdjacency;
+
+use super::device_episode::{DeviceEpisode, Look, PickRules, node_blocks};
+
+/// A model's input in device memory, one row a node; what the model does not read is absent.
+///
+/// `node` and `edge` are 0 and `keep` is 1 everywhere when an episode begins; the kernels write what changes.
+#[derive(Debug, Default)]
+pub(crate) struct ModelRows<'b> {
+    /// `[n_nodes]`: membership in the cover.
+    pub(crate) node: Option<&'b mut Buffer>,
+    /// `[n_nodes, 2]`: scaled degree, 0.
+    pub(crate) edge: Option<&'b mut Buffer>,
+    /// `[n_nodes]`: the scaled sum of neighbours' degrees.
+    pub(crate) neighbor_degree: Option<&'b mut Buffer>,
+    /// `[n_nodes]`: 1 outside the cover.
+    pub(crate) keep: Option<&'b mut Buffer>,
+    /// `[1]`: the scale.
+    pub(crate) scale: Option<&'b mut Buffer>,
+}
+
+/// One run of the greedy algorithm with scores of a model, on a device that launches kernels.
+///
+/// A step is the launches of [`ModelEpisode::write_rows`], of the model, and of [`ModelEpisode::pick`], in this order. Their
+/// arguments never change, so they are recorded once; a step behind the end changes nothing.
+#[derive(Debug)]
+pub(crate) struct ModelEpisode<'a> {
+    state: DeviceEpisode<'a>,
+}
+
+impl<'a> ModelEpisode<'a> {
+    /// The state before the first pick.
+    ///
+    /// # Errors
+    /// As [`super::Episode::start`].
+    pub(crate) fn start(
+        device: &Device,
+        graph: &'a ResidentAdjacency,
+        rules: PickRules,
+    ) -> Result<Self, Error> {
+        let state = DeviceEpisode::start(device, graph, rules)?;
+        Ok(Self { state })
+    }
+
+    /// Launches the rounds of one step: the best nodes by these scores are picked and removed.
+    ///
+    /// # Errors
+    /// [`shardgraph_device::ErrorKind::Length`] unless there is a score a node; the driver's error.
+    pub(crate) fn pick(&mut self, scores: &Buffer) -> Result<(), Error> {
+        self.state.launch_step(scores)
+    }
+
+    /// The state after the launches so far; copies it to the host.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub(crate) fn look(&self) -> Result<Look, Error> {
+        self.state.progress()
+    }
+
+    /// The picked nodes in the order in which they were picked.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub(crate) fn cover(&self) -> Result<Vec<u32>, Error> {
+        self.state.cover()
+    }
+
+    /// Writes the rows of a model's input for the present state.
+    ///
+    /// # Errors
+    /// [`shardgraph_device::ErrorKind::Length`]; the driver's error.
+    pub(crate) fn write_rows(&mut self, rows: ModelRows<'_>) -> Result<(), Error> {
+        let state = &self.state;
+        let n_nodes = state.n_nodes() as usize;
+        let lengths = [
+            ("node", rows.node.as_deref(), n_nodes),
+            ("edge", rows.edge.as_deref(), 2 * n_nodes),
+            ("neighbor_degree", rows.neighbor_degree.as_deref(), n_nodes),
+            ("keep", rows.keep.as_deref(), n_nodes),
+            ("scale", rows.scale.as_deref(), 1),
+        ];
+        for (operand, given, wanted) in lengths {
+            if let Some(given) = given {
+                checks::len("cover episode", operand, wanted, given)?;
+            }
+        }
+        let shape = node_blocks(n_nodes, state.max_blocks);
+        let (device, buffers) = (&state.device, &state.buffers);
+        let by_largest_degree = state.rules.by_largest_degree;
+        if let (Some(node), Some(edge)) = (rows.node, rows.edge) {
+            let args = [
+                Arg::read(&buffers.degree),
+                Arg::read(&buffers.cover),
+                Arg::u32(state.n_nodes()),
+                Arg::u32(by_largest_degree),
+                Arg::read(&buffers.state),
+                Arg::write(node),
+                Arg::write(edge),
+            ];
+            // SAFETY: the lengths were checked above, and those of `buffers` are of `Buffers::new`; the cover has nodes of the
+            // graph. So for all three launches.
+            unsafe { device.launch("cover_rows", shape, &args)? };
+        }
+        if let Some(neighbor_degree) = rows.neighbor_degree {
+            let args = [
+                Arg::read(&buffers.degree),
+                Arg::read(&buffers.d2),
+                Arg::u32(state.n_nodes()),
+                Arg::u32(by_largest_degree),
+                Arg::read(&buffers.state),
+                Arg::write(neighbor_degree),
+            ];
+            // SAFETY: see the first launch.
+            unsafe { device.launch("cover_neighbor_degree", shape, &args)? };
+        }
+        if let (Some(keep), Some(scale)) = (rows.keep, rows.scale) {
+            let args = [
+                Arg::read(&buffers.cover),
+                Arg::u32(by_largest_degree),
+                Arg::read(&buffers.state),
+                Arg::write(keep),
+                Arg::write(scale),
+            ];
+            // SAFETY: see the first launch.
+            unsafe { device.launch("cover_mask", shape, &args)? };
+        }
+        Ok(())
+    }
+}

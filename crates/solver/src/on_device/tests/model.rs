@@ -1,0 +1,159 @@
+//! The model's episodes with states written by kernels: their covers, their launches, their bytes over the bus.
+
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use shardgraph_device::{Device, Traffic};
+use shardgraph_graph::Graph;
+use shardgraph_shard::{Adjacency, BitShard};
+
+use super::{generated, gpus, graph, on, run};
+use crate::{
+    AdjacencyScale, EmbeddingKind, EmbeddingPath, HeadKind, PolicyConfig, Select, SolveOptions,
+    TrainedPolicy, solve,
+};
+
+/// A policy whose weights are -1, 0 and 1: without a scale, all sums of its scores are integers that f32 holds, whatever
+/// their order.
+fn integer_policy(n_layers: usize, seed: u64) -> TrainedPolicy {
+    let config = PolicyConfig::new(4, n_layers, AdjacencyScale::One);
+    let mut policy = TrainedPolicy::random(config, seed, 1.0).unwrap();
+    let flat = policy.params.flat();
+    let flat: Vec<f32> = flat.iter().map(|x| x.round().clamp(-1.0, 1.0)).collect();
+    policy.params.set_flat(&flat).unwrap();
+    policy
+}
+
+fn forms(graph: &Graph) -> [Adjacency; 2] {
+    let bits = BitShard::from_graph(graph, 0..graph.n_nodes());
+    [Adjacency::Csr(graph.clone()), Adjacency::Bits(bits)]
+}
+
+fn select(d: u32) -> Select {
+    match d {
+        0 => Select::Adaptive,
+        d => Select::Fixed(d),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Where no sum is rounded: the host's cover, node for node, in as many steps, on each path.
+    #[test]
+    fn exact_model_covers_are_the_hosts(
+        graph in graph().prop_filter("sums that f32 holds", |g| g.n_nodes() <= 140 && g.max_degree() < 30),
+        n_layers in 2usize..=3,
+        path in prop::sample::select(vec![EmbeddingPath::General, EmbeddingPath::FreeFirstLayer, EmbeddingPath::Collapsed]),
+        d in prop_oneof![Just(0u32), Just(1), 2u32..20],
+        keep_isolated in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        // Two layers have a closed form on the last path.
+        let n_layers = if path == EmbeddingPath::Collapsed { 3 } else { n_layers };
+        let policy = integer_policy(n_layers, seed);
+        for adjacency in forms(&graph) {
+            let options = |device: &Device| SolveOptions {
+                path: Some(path),
+                keep_isolated,
+                ..on(device, select(d))
+            };
+            // The host keeps rows of this path from pick to pick; two ranks evaluate the model.
+            let host = SolveOptions { n_ranks: 2, ..options(&Device::host()) };
+            let want = run(&adjacency, &policy, &host);
+            for device in gpus() {
+                let got = run(&adjacency, &policy, &options(&device));
+                prop_assert_eq!(&got.cover, &want.cover, "{}", got.path_name());
+                prop_assert_eq!(got.n_steps, want.n_steps);
+            }
+        }
+    }
+
+    /// Any weights: the cover of the loop on the host with the same device's scores, which several ranks run.
+    #[test]
+    fn model_covers_are_those_of_the_loop_on_the_host(
+        graph in graph().prop_filter("a short test", |g| g.n_nodes() <= 140),
+        d in prop_oneof![Just(0u32), Just(1), 2u32..20],
+        keep_isolated in any::<bool>(),
+        is_sage in any::<bool>(),
+        scale in prop_oneof![Just(AdjacencyScale::One), Just(AdjacencyScale::LargestDegree)],
+        seed in any::<u64>(),
+    ) {
+        let mut config = PolicyConfig::new(8, 3, scale);
+        if is_sage {
+            config = config.with_layers(EmbeddingKind::GRAPH_SAGE, HeadKind::default());
+        }
+        let policy = TrainedPolicy::random(config, seed, 0.3).unwrap();
+        for adjacency in forms(&graph) {
+            for device in gpus() {
+                let options = |n_ranks| SolveOptions {
+                    path: is_sage.then_some(EmbeddingPath::General),
+                    keep_isolated,
+                    n_ranks,
+                    ..on(&device, select(d))
+                };
+                let [got, want] = [1, 2].map(|n| run(&adjacency, &policy, &options(n)));
+                prop_assert_eq!(&got.cover, &want.cover, "{}", got.path_name());
+                prop_assert_eq!(got.n_steps, want.n_steps);
+            }
+        }
+    }
+}
+
+/// What a device was given between two looks at the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Given {
+    traffic: Traffic,
+    n_launches: u64,
+}
+
+fn given(device: &Device) -> Given {
+    Given {
+        traffic: device.traffic(),
+        n_launches: device.n_launches(),
+    }
+}
+
+/// A step is one launch. Nothing goes to the device, and ten words come back for each eight steps, whatever the graph.
+#[test]
+fn a_step_is_one_launch_and_moves_no_rows() {
+    let policy = integer_policy(3, 5);
+    for device in gpus() {
+        for n in [64, 256] {
+            for adjacency in forms(&generated(format!("er:{n}:0.05"))) {
+                let looks = Mutex::new(Vec::new());
+                let options = SolveOptions {
+                    path: Some(EmbeddingPath::General),
+                    ..on(&device, Select::Fixed(1))
+                };
+                let solution = solve(&adjacency, &policy, &options, &mut |_, _| {
+                    looks.lock().unwrap().push(given(&device));
+                });
+                let n_steps = solution.unwrap().n_steps;
+                let looks = looks.into_inner().unwrap();
+                assert_eq!(looks.len() as u64, n_steps.div_ceil(8));
+                for pair in looks.windows(2) {
+                    let (before, after) = (pair[0].traffic, pair[1].traffic);
+                    assert_eq!(pair[1].n_launches - pair[0].n_launches, 8);
+                    assert_eq!(after.to_device_bytes, before.to_device_bytes);
+                    assert_eq!(after.to_host_bytes - before.to_host_bytes, 40);
+                }
+            }
+        }
+    }
+}
+
+/// Scores that are no numbers end an episode on a device too.
+#[test]
+fn scores_that_overflow_give_no_cover() {
+    let config = PolicyConfig::new(8, 3, AdjacencyScale::LargestDegree);
+    let policy = TrainedPolicy::random(config, 5, 1e20).unwrap();
+    for device in gpus() {
+        for adjacency in forms(&generated("ba:60:3".to_string())) {
+            let options = on(&device, Select::Adaptive);
+            let error = solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap_err();
+            assert_eq!(error.class(), shardgraph_error::Class::NoAnswer, "{error}");
+            assert!(error.to_string().contains("range of numbers"), "{error}");
+        }
+    }
+}

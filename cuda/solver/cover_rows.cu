@@ -1,0 +1,64 @@
+// The input of a policy's model for the state of a vertex-cover episode: rows of the nodes, and the residual graph's
+// mask.
+//
+// What: with s the scale of the state, for each node v
+//   node_v = 1 if v is in the cover, edge_v = (degree_v s, 0),
+//   neighbor_degree_v = d2_v s^2 for a candidate, 0 for the others,
+//   keep_v = 0 if v is in the cover; and scale = s.
+// Before the first launch of an episode `node` and `edge` are 0 and `keep` is 1 everywhere. Picks are never taken back,
+// so `node` and `keep` change at nodes of the cover only; the second number of an edge row stays 0.
+// Shapes: degree, d2, cover [n_nodes]; node, neighbor_degree, keep [n_nodes]; edge [n_nodes, 2]; scale [1];
+//   state: cover_loop.cuh.
+// Launch: BLOCK threads, any number of blocks.
+// Determinism: one answer; a row is the same sequence of roundings as on the host.
+// Bytes: cover_rows 8 n_nodes + 8 n_cover, cover_neighbor_degree 16 n_nodes, cover_mask 8 n_cover.
+
+#include "kernel.cuh"
+
+#include "cover_loop.cuh"
+
+namespace {
+
+using namespace cover;
+using Wide = unsigned long long;
+
+__device__ Wide first_of_thread() { return (Wide)blockIdx.x * BLOCK + threadIdx.x; }
+
+__device__ Wide n_threads() { return (Wide)gridDim.x * BLOCK; }
+
+// Writes a value at each node of the cover.
+__device__ void set_cover(const unsigned *cover, unsigned n_cover, float value, float *row) {
+    for (Wide i = first_of_thread(); i < n_cover; i += n_threads()) {
+        row[cover[i]] = value;
+    }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(256)
+    cover_rows(const unsigned *degree, const unsigned *cover, unsigned n_nodes, unsigned by_largest_degree,
+               const unsigned *state, float *node, float *edge) {
+    const float scale = scale_of(state, by_largest_degree);
+    for (Wide v = first_of_thread(); v < n_nodes; v += n_threads()) {
+        edge[2 * v] = __fmul_rn((float)degree[v], scale);
+    }
+    set_cover(cover, state[N_COVER], 1.0f, node);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    cover_neighbor_degree(const unsigned *degree, const unsigned long long *d2, unsigned n_nodes,
+                          unsigned by_largest_degree, const unsigned *state, float *neighbor_degree) {
+    const float scale = scale_of(state, by_largest_degree);
+    const float scale2 = __fmul_rn(scale, scale);
+    for (Wide v = first_of_thread(); v < n_nodes; v += n_threads()) {
+        neighbor_degree[v] = degree[v] > 0 ? __fmul_rn((float)(long long)d2[v], scale2) : 0.0f;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    cover_mask(const unsigned *cover, unsigned by_largest_degree, const unsigned *state, float *keep, float *scale) {
+    if (first_of_thread() == 0) {
+        scale[0] = scale_of(state, by_largest_degree);
+    }
+    set_cover(cover, state[N_COVER], 0.0f, keep);
+}
