@@ -122,11 +122,9 @@ struct ClosedForm {
     const unsigned long long *d2;
     Table table;
     unsigned by_largest_degree;
-    float scale;
 
     // Copies a small table to shared memory; all threads of a block call this.
-    __device__ void load(const unsigned *state, float *pieces) {
-        scale = scale_of(state, by_largest_degree);
+    __device__ void load(float *pieces) {
         if (table.n_pieces <= SHARED_PIECES) {
             for (unsigned i = threadIdx.x; i < 3 * table.n_pieces; i += BLOCK) {
                 pieces[i] = table.starts[i];
@@ -138,7 +136,9 @@ struct ClosedForm {
         }
     }
 
-    __device__ float score_of(unsigned node, unsigned degree, unsigned *) const {
+    __device__ float scale(const unsigned *state) const { return scale_of(state, by_largest_degree); }
+
+    __device__ float score_of(unsigned node, unsigned degree, float scale, unsigned *) const {
         const float x = __fmul_rn((float)degree, scale);
         const float scale2 = __fmul_rn(scale, scale);
         const float y = __fmul_rn((float)(long long)d2[node], scale2);
@@ -150,9 +150,11 @@ struct ClosedForm {
 struct Values {
     const float *scores;
 
-    __device__ void load(const unsigned *, float *) {}
+    __device__ void load(float *) {}
 
-    __device__ float score_of(unsigned node, unsigned, unsigned *state) const {
+    __device__ float scale(const unsigned *) const { return 1.0f; }
+
+    __device__ float score_of(unsigned node, unsigned, float, unsigned *state) const {
         const float score = scores[node];
         if (!(fabsf(score) <= 3.402823466e38f)) {
             atomicAdd(&state[N_UNBOUNDED], 1u);
@@ -180,15 +182,17 @@ struct Round {
     bool is_new_step;
     unsigned n_wanted; // nodes that this and later rounds of the step pick
     unsigned n_picks;  // nodes that this round picks
-    Key below;         // keys of earlier rounds of the step are not below this
+    float scale;
+    Key below; // keys of earlier rounds of the step are not below this
 };
 
-__device__ Round round_of(const Episode &episode) {
+template <class Scores> __device__ Round round_of(const Episode &episode, const Scores &scores) {
     const unsigned *state = episode.state;
     Round round;
     round.is_new_step = state[N_LEFT] == 0;
     round.n_wanted = round.is_new_step ? picks_of(episode.select, state[N_CANDIDATES], episode.n_nodes) : state[N_LEFT];
     round.n_picks = round.n_wanted < GROUP ? round.n_wanted : GROUP;
+    round.scale = scores.scale(state);
     round.below = round.is_new_step ? ~0ull : episode.best[0];
     return round;
 }
@@ -202,7 +206,7 @@ __device__ Key round_key(const Episode &episode, const Scores &scores, const Rou
     }
     Key key = 0;
     if (degree > 0) {
-        key = key_of(scores.score_of(node, degree, episode.state), node);
+        key = key_of(scores.score_of(node, degree, round.scale, episode.state), node);
     }
     if (round.n_wanted > 1) {
         episode.keys[node] = key;
@@ -315,8 +319,8 @@ __device__ void score_select(const Graph &graph, const Episode &episode, Scores 
         }
         return;
     }
-    const Round round = round_of(episode);
-    scores.load(state, pieces);
+    const Round round = round_of(episode, scores);
+    scores.load(pieces);
     Key mine = best_of_thread(episode, scores, round);
     for (unsigned i = 0; i < round.n_picks; i++) {
         const Key best = block_max(mine, shared_keys);
@@ -371,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                      unsigned *state) {
     const Table pieces = {table, table + n_pieces, table + 2 * (unsigned long long)n_pieces, n_pieces};
     const Episode episode = {degree, n_nodes, select, keep_isolated, keys, best, marks, alive, group, cover, state};
-    score_select(Lists{row_ptr, columns}, episode, ClosedForm{d2, pieces, by_largest_degree, 1.0f});
+    score_select(Lists{row_ptr, columns}, episode, ClosedForm{d2, pieces, by_largest_degree});
 }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
@@ -381,7 +385,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                       unsigned long long *best, unsigned *alive, unsigned *group, unsigned *cover, unsigned *state) {
     const Table pieces = {table, table + n_pieces, table + 2 * (unsigned long long)n_pieces, n_pieces};
     const Episode episode = {degree, n_nodes, select, keep_isolated, keys, best, nullptr, alive, group, cover, state};
-    score_select(Bits{words, words_per_row}, episode, ClosedForm{d2, pieces, by_largest_degree, 1.0f});
+    score_select(Bits{words, words_per_row}, episode, ClosedForm{d2, pieces, by_largest_degree});
 }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
