@@ -17,8 +17,15 @@ use crate::Error;
 pub struct Graph {
     driver: Arc<dyn Driver>,
     graph: u64,
-    held: Vec<Held>,
+    recorded: Recorded,
     traffic: Arc<TrafficCounter>,
+}
+
+/// What was recorded so far.
+#[derive(Debug, Default)]
+struct Recorded {
+    held: Vec<Held>,
+    n_nodes: usize,
 }
 
 /// Memory of a recorded launch.
@@ -34,12 +41,17 @@ impl Graph {
     /// # Errors
     /// The driver's error.
     pub fn launch(&self) -> Result<(), Error> {
-        for held in self.held.iter().filter(|held| held.is_written) {
+        for held in self.recorded.held.iter().filter(|held| held.is_written) {
             held.memory.wait_for_readers()?;
         }
         self.traffic.count_launch();
         // SAFETY: the graph holds the memory of all its launches.
         unsafe { self.driver.launch_graph(self.graph) }
+    }
+
+    /// Kernels, clears and copies of one launch.
+    pub fn n_nodes(&self) -> usize {
+        self.recorded.n_nodes
     }
 }
 
@@ -54,18 +66,18 @@ impl Drop for Graph {
 pub(super) struct OpenCapture {
     /// Whether there is one: launches ask this first, and lock nothing.
     is_open: AtomicBool,
-    held: Mutex<Option<(ThreadId, Vec<Held>)>>,
+    recorded: Mutex<Option<(ThreadId, Recorded)>>,
 }
 
 impl OpenCapture {
-    fn held(&self) -> MutexGuard<'_, Option<(ThreadId, Vec<Held>)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, Option<(ThreadId, Recorded)>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True if the calling thread's launches are recorded.
     pub(super) fn is_recorder(&self) -> bool {
-        let is_own = |(thread, _): &(ThreadId, Vec<Held>)| *thread == thread::current().id();
-        self.is_open.load(Ordering::Acquire) && self.held().as_ref().is_some_and(is_own)
+        let is_own = |(thread, _): &(ThreadId, Recorded)| *thread == thread::current().id();
+        self.is_open.load(Ordering::Acquire) && self.recorded().as_ref().is_some_and(is_own)
     }
 
     /// Refuses a call of the thread whose launches are recorded.
@@ -79,33 +91,36 @@ impl OpenCapture {
         }
     }
 
-    /// Keeps memory for the graph, where the calling thread's launches are recorded.
-    pub(super) fn hold(&self, memory: &Memory, is_written: bool) {
+    /// Keeps the memory of a clear or a copy for the graph, where the calling thread's launches are recorded.
+    pub(super) fn hold(&self, read: Option<&Memory>, written: &Memory) {
         if self.is_recorder() {
-            self.hold_all([(Some(memory), is_written)].into_iter());
+            let read = read.map(|memory| (Some(memory), false));
+            self.hold_node(read.into_iter().chain([(Some(written), true)]));
         }
     }
 
-    /// The same for the arguments of a recorded launch.
-    pub(super) fn hold_all<'a>(&self, memories: impl Iterator<Item = (Option<&'a Memory>, bool)>) {
-        let mut held = self.held();
-        let Some((_, held)) = held.as_mut() else {
+    /// Keeps the memory of a recorded launch for the graph.
+    pub(super) fn hold_node<'a>(&self, memories: impl Iterator<Item = (Option<&'a Memory>, bool)>) {
+        let mut recorded = self.recorded();
+        let Some((_, recorded)) = recorded.as_mut() else {
             return;
         };
-        held.extend(memories.filter_map(|(memory, is_written)| {
+        recorded.n_nodes += 1;
+        recorded.held.extend(memories.filter_map(|(memory, is_written)| {
             let memory = memory?.share();
             Some(Held { memory, is_written })
         }));
     }
 
     fn open(&self) {
-        *self.held() = Some((thread::current().id(), Vec::new()));
+        *self.recorded() = Some((thread::current().id(), Recorded::default()));
         self.is_open.store(true, Ordering::Release);
     }
 
-    fn close(&self) -> Vec<Held> {
+    fn close(&self) -> Recorded {
         self.is_open.store(false, Ordering::Release);
-        self.held().take().map_or_else(Vec::new, |(_, held)| held)
+        let open = self.recorded().take();
+        open.map_or_else(Recorded::default, |(_, recorded)| recorded)
     }
 }
 
@@ -131,13 +146,13 @@ impl Gpu {
             open: &self.capture,
             is_open: true,
         };
-        let recorded = f();
-        let (ended, held) = capture.end();
-        recorded?; // what went wrong inside is the cause of what the end says
+        let done = f();
+        let (ended, recorded) = capture.end();
+        done?; // what went wrong inside is the cause of what the end says
         Ok(Graph {
             driver: Arc::clone(&self.driver),
             graph: ended?,
-            held,
+            recorded,
             traffic: Arc::clone(&self.traffic),
         })
     }
@@ -151,7 +166,7 @@ struct Capture<'a> {
 }
 
 impl Capture<'_> {
-    fn end(&mut self) -> (Result<u64, Error>, Vec<Held>) {
+    fn end(&mut self) -> (Result<u64, Error>, Recorded) {
         self.is_open = false;
         (self.driver.end_capture(), self.open.close())
     }

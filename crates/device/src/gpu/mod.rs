@@ -269,8 +269,7 @@ impl Gpu {
         let target = self.memory_to_write("copy", target)?;
         assert_eq!(source.bytes, target.bytes, "the caller checks");
         if source.bytes > 0 {
-            self.capture.hold(source, false);
-            self.capture.hold(target, true);
+            self.capture.hold(Some(source), target);
             // SAFETY: both are whole allocations of this driver, of one size, and distinct since one is borrowed mutably.
             unsafe {
                 self.driver
@@ -358,7 +357,7 @@ impl Gpu {
 
     fn clear_memory(&self, memory: &Memory) -> Result<(), Error> {
         if memory.bytes > 0 {
-            self.capture.hold(memory, true);
+            self.capture.hold(None, memory);
             // SAFETY: the memory is this driver's and has this size.
             unsafe { self.driver.clear(memory.address, memory.bytes)? };
         }
@@ -416,7 +415,7 @@ impl Gpu {
             return Ok(());
         }
         match self.capture.is_recorder() {
-            true => self.capture.hold_all(args.iter().filter_map(Arg::memory)),
+            true => self.capture.hold_node(args.iter().filter_map(Arg::memory)),
             false => self.traffic.count_launch(),
         }
         // SAFETY: the values fit the signature (checked above); the rest is the caller's promise.
