@@ -106,10 +106,12 @@ impl OpenCapture {
             return;
         };
         recorded.n_nodes += 1;
-        recorded.held.extend(memories.filter_map(|(memory, is_written)| {
-            let memory = memory?.share();
-            Some(Held { memory, is_written })
-        }));
+        recorded
+            .held
+            .extend(memories.filter_map(|(memory, is_written)| {
+                let memory = memory?.share();
+                Some(Held { memory, is_written })
+            }));
     }
 
     fn open(&self) {
