@@ -32,114 +32,23 @@
 mod device_episode;
 mod gpu;
 mod host;
+mod host_graph;
 mod model;
+mod rules;
 mod states;
 
 #[cfg(test)]
 mod tests;
 
-use std::num::NonZeroU32;
-
 use shardgraph_device::{Device, Error};
-use shardgraph_ops::{Block, ResidentAdjacency};
+use shardgraph_ops::ResidentAdjacency;
 
 use gpu::GpuEpisode;
 use host::HostEpisode;
 
 pub(crate) use device_episode::PickRules;
 pub(crate) use model::{ModelEpisode, ModelRows};
-
-/// A score `x g(y / x)` with `g` continuous and linear on each piece: `alpha_i x + beta_i y` on piece `i`.
-///
-/// `x` is a node's residual degree times the scale, `y` its neighbours' residual degrees times the scale squared; piece
-/// `i` is the last one with `starts_i x <= y`.
-///
-/// # Shapes
-/// Three runs of one length, at least 1; `starts` ascends from 0.
-#[derive(Debug, Clone, Copy)]
-pub struct ScorePieces<'a> {
-    /// Where each piece starts on the axis `y / x`.
-    pub starts: &'a [f32],
-    /// The factor of `x` on each piece.
-    pub alpha: &'a [f32],
-    /// The factor of `y` on each piece.
-    pub beta: &'a [f32],
-}
-
-impl ScorePieces<'_> {
-    fn check(&self) -> Result<(), Error> {
-        let n_pieces = self.starts.len();
-        let lengths = [
-            ("starts", n_pieces, n_pieces.max(1)),
-            ("alpha", self.alpha.len(), n_pieces),
-            ("beta", self.beta.len(), n_pieces),
-        ];
-        for (operand, given, wanted) in lengths {
-            if given != wanted {
-                return Err(Error::length("cover", operand, wanted, given));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The scale of degrees in a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// 1.
-    One,
-    /// 1 / the largest residual degree.
-    LargestDegree,
-}
-
-/// How many nodes a step picks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Select {
-    /// The same number at each step.
-    Fixed(NonZeroU32),
-    /// Eight while more than a half of the nodes are candidates, then four, two and one, at a half, a quarter and an
-    /// eighth (OpenGraphGym-MG, section 4.5.1).
-    Adaptive,
-}
-
-impl Select {
-    fn n_picks(self, n_candidates: u32, n_nodes: u32) -> u32 {
-        let (c, n) = (u64::from(n_candidates), u64::from(n_nodes));
-        match self {
-            Self::Fixed(d) => d.get(),
-            Self::Adaptive if 2 * c > n => 8,
-            Self::Adaptive if 4 * c > n => 4,
-            Self::Adaptive if 8 * c > n => 2,
-            Self::Adaptive => 1,
-        }
-    }
-}
-
-/// How an episode picks.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
-    /// The score of a candidate.
-    pub score: ScorePieces<'a>,
-    /// What degrees are multiplied with.
-    pub scale: Scale,
-    /// Nodes for each step.
-    pub select: Select,
-    /// Keep picks that earlier picks of the same step have left without an edge.
-    pub keep_isolated: bool,
-}
-
-/// How far an episode has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Nodes with a residual edge.
-    pub n_candidates: u32,
-    /// Nodes of the cover so far.
-    pub n_cover: u32,
-    /// Steps so far: evaluations of the score.
-    pub n_steps: u32,
-    /// Whether the cover is complete.
-    pub is_done: bool,
-}
+pub use rules::{Progress, Rules, Scale, ScorePieces, Select};
 
 /// One run of the greedy algorithm over a graph on the graph's device.
 #[derive(Debug)]
@@ -199,60 +108,6 @@ impl<'a> Episode<'a> {
         match &self.run {
             Run::Host(run) => Ok(run.cover().to_vec()),
             Run::Gpu(run) => run.cover(),
-        }
-    }
-}
-
-/// A graph in host memory.
-#[derive(Debug, Clone, Copy)]
-enum HostGraph<'a> {
-    Lists {
-        row_ptr: &'a [u64],
-        columns: &'a [u32],
-    },
-    Bits {
-        words: &'a [u64],
-        words_per_row: usize,
-    },
-}
-
-impl<'a> HostGraph<'a> {
-    fn new(graph: &'a ResidentAdjacency) -> Result<Self, Error> {
-        Ok(match graph.block()? {
-            Block::Lists { row_ptr, columns } => Self::Lists {
-                row_ptr: row_ptr.on_host("cover")?,
-                columns: columns.on_host("cover")?,
-            },
-            Block::Bits {
-                words,
-                words_per_row,
-            } => Self::Bits {
-                words: words.on_host("cover")?,
-                words_per_row,
-            },
-        })
-    }
-
-    /// Calls `f` with each neighbour of `node`, ascending.
-    fn for_each_neighbor(&self, node: usize, mut f: impl FnMut(usize)) {
-        match self {
-            Self::Lists { row_ptr, columns } => {
-                let row = &columns[row_ptr[node] as usize..row_ptr[node + 1] as usize];
-                row.iter().for_each(|&u| f(u as usize));
-            }
-            Self::Bits {
-                words,
-                words_per_row,
-            } => {
-                let row = &words[node * words_per_row..][..*words_per_row];
-                for (w, &word) in row.iter().enumerate() {
-                    let mut rest = word;
-                    while rest != 0 {
-                        f(64 * w + rest.trailing_zeros() as usize);
-                        rest &= rest - 1;
-                    }
-                }
-            }
         }
     }
 }

@@ -3,8 +3,8 @@
 use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
 use shardgraph_ops::{Block, ResidentAdjacency};
 
+use super::rules::{Progress, Scale, Select};
 use super::states::StateCounter;
-use super::{Progress, Scale, Select};
 
 /// Threads of a block, in all of these kernels.
 const BLOCK: u32 = 256;

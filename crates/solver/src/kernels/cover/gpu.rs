@@ -4,7 +4,7 @@ use shardgraph_device::{Device, Error, Graph};
 use shardgraph_ops::ResidentAdjacency;
 
 use super::device_episode::{DeviceEpisode, PickRules, Scores, Table};
-use super::{Progress, Rules};
+use super::rules::{Progress, Rules};
 
 /// What rounds launch.
 const KERNELS: [&str; 5] = [

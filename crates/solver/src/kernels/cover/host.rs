@@ -3,7 +3,8 @@
 use shardgraph_device::Error;
 use shardgraph_ops::ResidentAdjacency;
 
-use super::{HostGraph, Progress, Rules, Scale, Select};
+use super::host_graph::HostGraph;
+use super::rules::{Progress, Rules, Scale, Select};
 
 /// An episode in host memory.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
 use shardgraph_ops::{Block, ResidentAdjacency};
 
-use super::HostGraph;
+use super::host_graph::HostGraph;
 
 /// States of one graph that one pass counts.
 const MAX_STATES: u32 = 32;
