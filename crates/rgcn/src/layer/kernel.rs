@@ -292,11 +292,18 @@ mod tests {
         }
     }
 
+    /// The two passes: those that a width has, or the general ones.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Passes {
+        OfWidth,
+        General,
+    }
+
     /// Messages, gradients of the rows and of the table: bits.
-    fn both_ways(pass: Pass<'_>, rows: &[f32], made: &[f32]) -> Vec<u32> {
-        let shape = pass.shape;
+    fn both_ways(passes: Passes, pass: Pass<'_>, rows: &[f32], made: &[f32]) -> Vec<u32> {
+        let (shape, inputs) = (pass.shape, Inputs::Rows(rows));
         let mut out = vec![0.0; made.len()];
-        forward(pass, 0..2, Inputs::Rows(rows), &mut FloatSums(&mut out));
+        let sums = &mut FloatSums(&mut out);
         let mut gradients = vec![9.0; rows.len()];
         let mut of_table = vec![0.0; pass.table.len()];
         let mut updates = Updates::Sums {
@@ -304,9 +311,38 @@ mod tests {
             gradients: &mut gradients,
         };
         let made = GradientRows::new(made, shape.width);
-        backward(pass, 0..2, &made, &mut updates, &mut of_table);
+        match passes {
+            Passes::OfWidth => {
+                forward(pass, 0..2, inputs, sums);
+                backward(pass, 0..2, &made, &mut updates, &mut of_table);
+            }
+            Passes::General => {
+                forward_of::<0, 0>(pass, 0..2, inputs, sums);
+                backward_of::<0, 0>(pass, 0..2, &made, &mut updates, &mut of_table);
+            }
+        }
         let all = out.iter().chain(&gradients).chain(&of_table);
         all.map(|x| x.to_bits()).collect()
+    }
+
+    #[test]
+    fn the_general_pass_gives_the_bits_of_each_width_s_kernel() {
+        for width in [2, 3, 4, 8, 10, 11, 16, 32, 64] {
+            let shape = TileShape::new(7, width);
+            let mut stream = KeyedRng::new(6, "kernel", width as u64);
+            let rows = numbers(&mut stream, 2 * shape.stride);
+            let table = numbers(&mut stream, 3 * shape.stride);
+            let (made, plan) = (numbers(&mut stream, 3 * width), plan_of_three());
+            let pass = Pass {
+                plan: &plan,
+                shape,
+                table: &table,
+                short: None,
+            };
+            let of_width = both_ways(Passes::OfWidth, pass, &rows, &made);
+            let general = both_ways(Passes::General, pass, &rows, &made);
+            assert_eq!(of_width, general, "width {width}");
+        }
     }
 
     #[test]
@@ -327,7 +363,7 @@ mod tests {
                     table: &table,
                     short,
                 };
-                both_ways(pass, &rows, &made)
+                both_ways(Passes::OfWidth, pass, &rows, &made)
             };
             assert_eq!(bits(Some(&short[..])), bits(None), "width {width}");
         }

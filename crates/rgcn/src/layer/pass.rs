@@ -118,20 +118,49 @@ impl<'a> Pass<'a> {
 /// Numbers in a SIMD vector of AVX2.
 const VECTOR: usize = 8;
 
-/// Calls a pass for the widths that have kernels of their own, and else the general one.
+/// The instructions that the kernels of single widths are compiled for: AVX2 on x86-64, on other
+/// processors those that the whole program is compiled for.
+#[derive(Clone, Copy)]
+pub(crate) struct Vectors(#[cfg(target_arch = "x86_64")] pulp::x86::V3);
+
+impl Vectors {
+    /// None where the processor lacks the instructions.
+    #[inline]
+    pub(crate) fn of_processor() -> Option<Vectors> {
+        #[cfg(target_arch = "x86_64")]
+        return pulp::x86::V3::try_new().map(Vectors);
+        #[cfg(not(target_arch = "x86_64"))]
+        Some(Vectors())
+    }
+
+    /// Runs a function compiled for the instructions.
+    #[inline(always)]
+    pub(crate) fn run<R>(self, function: impl FnOnce() -> R) -> R {
+        #[cfg(target_arch = "x86_64")]
+        return self.0.vectorize(function);
+        #[cfg(not(target_arch = "x86_64"))]
+        function()
+    }
+}
+
+/// Calls a pass for the widths that have kernels of their own, and else the general one, which
+/// gives the same bits.
+///
+/// Kernels for AVX-512 take no less time: a message is one or a few vectors of AVX2.
 macro_rules! by_width {
     ($width:expr, $pass:ident $args:tt) => {
-        match $width {
-            2 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<2, 32> $args),
-            3 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<3, 24> $args),
-            4 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<4, 32> $args),
-            8 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<8, 32> $args),
-            10 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<10, 40> $args),
-            11 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<11, 88> $args),
-            16 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<16, 32> $args),
-            32 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<32, 32> $args),
-            64 => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<64, 64> $args),
-            _ => pulp::Arch::new().dispatch(#[inline(always)] || $pass::<0, 0> $args),
+        match ($crate::layer::pass::Vectors::of_processor(), $width) {
+            (Some(vectors), 2) => vectors.run(#[inline(always)] || $pass::<2, 32> $args),
+            (Some(vectors), 3) => vectors.run(#[inline(always)] || $pass::<3, 24> $args),
+            (Some(vectors), 4) => vectors.run(#[inline(always)] || $pass::<4, 32> $args),
+            (Some(vectors), 8) => vectors.run(#[inline(always)] || $pass::<8, 32> $args),
+            (Some(vectors), 10) => vectors.run(#[inline(always)] || $pass::<10, 40> $args),
+            (Some(vectors), 11) => vectors.run(#[inline(always)] || $pass::<11, 88> $args),
+            (Some(vectors), 16) => vectors.run(#[inline(always)] || $pass::<16, 32> $args),
+            (Some(vectors), 32) => vectors.run(#[inline(always)] || $pass::<32, 32> $args),
+            (Some(vectors), 64) => vectors.run(#[inline(always)] || $pass::<64, 64> $args),
+            (Some(vectors), _) => vectors.run(#[inline(always)] || $pass::<0, 0> $args),
+            (None, _) => $pass::<0, 0> $args,
         }
     };
 }
@@ -154,7 +183,7 @@ pub(crate) fn groups(sources: Range<usize>) -> impl Iterator<Item = Range<usize>
 #[inline(always)]
 pub(crate) fn sizes<const W: usize, const T: usize>(shape: TileShape) -> (usize, usize) {
     match W {
-        0 => (shape.width, shape.width),
+        0 => (shape.width, shape.tile()),
         _ => (W, T),
     }
 }

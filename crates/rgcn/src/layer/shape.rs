@@ -54,17 +54,22 @@ impl TileShape {
     /// are zero.
     fn blocked(n_inputs: usize, width: usize, n_blocks: usize) -> TileShape {
         let n_terms = n_inputs.div_ceil(n_blocks);
-        let tile = match tile_of(width) {
-            0 => width,
-            tile => tile,
-        };
-        let stride = (n_terms * width).next_multiple_of(tile);
-        TileShape {
+        let mut shape = TileShape {
             n_terms,
             width,
-            stride,
+            stride: 0,
             n_inputs,
             n_blocks,
+        };
+        shape.stride = shape.len().next_multiple_of(shape.tile());
+        shape
+    }
+
+    /// Numbers in a tile.
+    pub(crate) fn tile(self) -> usize {
+        match tile_of(self.width) {
+            0 => self.width,
+            tile => tile,
         }
     }
 
