@@ -29,6 +29,9 @@ const FILES: [(&str, &[&str]); 6] = [
     ("msr", &["tiny.msr.json"]),
 ];
 
+/// Three tasks between the entry and the exit, which take no time.
+const STG: &[u8] = b"3\n0 0 0\n1 4 1 0\n2 3 1 0\n3 5 2 1 2\n4 0 1 3\n";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = |target: &str| {
@@ -46,6 +49,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     triples(&folder("triples")?)?;
     for (target, bytes) in [
+        ("stg", STG.to_vec()),
+        (
+            "measured_costs",
+            b"op,seconds,output_bytes\nend,0.001,\n".to_vec(),
+        ),
+        ("features", b"node,x,y\n0,1,2\n1,3,4\n2,5,6\n".to_vec()),
         ("node_labels", b"node,class\n1,a\n2,b\n".to_vec()),
         (
             "class_file",

@@ -4,8 +4,10 @@
 use shardgraph_costgraph::{
     Contraction, Decoder, DecoderKind, DeviceSet, Error, Graph, ModelOptions, Objective, Problem,
 };
-use shardgraph_costgraph_io::{Format, ReadOptions, read_bytes};
+use shardgraph_costgraph_io::{Format, ReadOptions, read_bytes, with_costs};
 use shardgraph_costgraph_io::{write_cost_graph_text, write_jsonl};
+
+use crate::bytes::scratch;
 
 /// Larger graphs are only written and read again.
 const DECODED_OPS: usize = 200;
@@ -28,6 +30,27 @@ pub fn check(data: &[u8], format: Format) {
         match imported {
             Ok(imported) => check_graph(&imported.graph, data),
             Err(error) => check_error(&error),
+        }
+    }
+}
+
+/// Costs of the ops of a small graph: errors name the file, and a graph has the ops that it had.
+///
+/// # Panics
+/// When a rule is broken.
+pub fn measured(data: &[u8]) {
+    const GRAPH: &[u8] = include_bytes!("../../crates/costgraph-io/tests/corpus/tiny.pbtxt");
+    let graph = read(GRAPH, Format::CostGraphText);
+    let path = scratch("costs.csv");
+    std::fs::write(&path, data).expect("room for a file");
+    match with_costs(&graph, &path, 1.5) {
+        Ok((measured, found)) => {
+            assert_eq!(measured.n_ops(), graph.n_ops());
+            assert!(found.times <= graph.n_ops() && found.sizes <= graph.n_tensors());
+        }
+        Err(error) => {
+            let named = error.to_string().contains(&path.display().to_string());
+            assert!(named, "{error}");
         }
     }
 }

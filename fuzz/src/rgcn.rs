@@ -3,11 +3,11 @@
 use std::fs;
 
 use shardgraph_graph::Labels as Names;
-use shardgraph_rgcn::RelationalGraph;
 use shardgraph_rgcn::import::{
     ImportOptions, Importer, LabelColumns, LabelFiles, Literals, read_labels,
 };
 use shardgraph_rgcn::partition::{CostModel, Method, Pairs, Partition};
+use shardgraph_rgcn::{RelationalGraph, read_features};
 
 use crate::bytes::scratch;
 
@@ -101,6 +101,22 @@ pub fn node_labels(data: &[u8]) {
         Err(error) => {
             let named = error.to_string().contains(&path.display().to_string());
             assert!(named, "{error}");
+        }
+    }
+}
+
+/// Features of three numbered nodes, as a table and as an array: errors name the file, and each
+/// node has a row.
+///
+/// # Panics
+/// When a rule is broken.
+pub fn features(data: &[u8]) {
+    for name in ["features.csv", "features.npy"] {
+        let path = scratch(name);
+        fs::write(&path, data).expect("room for a file");
+        match read_features(&path, &Names::offset(0, 3)) {
+            Ok(features) => assert_eq!(features.n_rows(), 3),
+            Err(error) => assert!(error.to_string().contains(name), "{error}"),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Figures and tables of the REGAL paper, on graphs that are at hand.
 //!
-//! `experiment`, `direct` and `tables` measure; `points` makes their requests out of a series of a
+//! `experiment` and `tables` measure; `points` makes their requests out of a series of a
 //! definition; `sets` has the graphs. Requests are in `benches/regal/`.
 
 mod adversarial;
 mod cp_sat;
 mod datasets;
 mod default_plans;
-mod direct;
 mod engines;
 mod experiment;
 mod graph_statistics;
@@ -81,18 +80,6 @@ pub(crate) fn datasets(
 ) -> Result<(), Failure> {
     complete_source(context, &mut request);
     datasets::run(&parsed(request)?, out)
-}
-
-/// Plans that a network predicts without a search behind it.
-pub(crate) fn direct(
-    context: &Context<'_>,
-    mut request: Value,
-    out: &mut Report,
-) -> Result<(), Failure> {
-    if context.options.test {
-        points::shrink(&mut request);
-    }
-    direct::run(&parsed(request)?, out)
 }
 
 /// What policies improve, by evaluations, topology, rounds of messages and more.

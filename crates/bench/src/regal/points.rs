@@ -152,7 +152,7 @@ impl Series {
 }
 
 /// Makes a request as small as a test.
-pub(super) fn shrink(request: &mut Value) {
+fn shrink(request: &mut Value) {
     let small = [
         ("evaluations", TEST_EVALUATIONS),
         ("reference_evaluations", TEST_EVALUATIONS),
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn a_test_shrinks_what_is_there() {
-        let mut request = json!({"evaluations": 5000, "kind": "supervised"});
+        let mut request = json!({"evaluations": 5000, "kind": "brkga"});
         shrink(&mut request);
-        assert_eq!(request, json!({"evaluations": 450, "kind": "supervised"}));
+        assert_eq!(request, json!({"evaluations": 450, "kind": "brkga"}));
     }
 
     #[test]
