@@ -89,14 +89,20 @@ impl<T: Element> WithSimd for Descent<'_, T> {
     }
 }
 
+/// Whether loops are made for the usual shapes, too: on x86-64 processors without AVX2, which are
+/// rare, the general ones give the same bits.
+const fn has_vectors<S: Simd>() -> bool {
+    cfg!(not(target_arch = "x86_64")) || S::F32_LANES > 1
+}
+
 impl<T: Element> Descent<'_, T> {
     /// `R` registers hold [`kernel::WIDTH`] numbers.
     #[inline(always)]
     fn run<S: Simd, const R: usize>(self, simd: S) {
         match self.block.as_ref().map(Block::is_usual) {
-            Some(true) => self.run_blocks::<S, R, true>(simd),
-            Some(false) => self.run_blocks::<S, R, false>(simd),
-            None if self.goes_in_runs() => self.run_runs::<S, R>(simd),
+            Some(true) if has_vectors::<S>() => self.run_blocks::<S, R, true>(simd),
+            Some(_) => self.run_blocks::<S, R, false>(simd),
+            None if has_vectors::<S>() && self.goes_in_runs() => self.run_runs::<S, R>(simd),
             None => self.run_each::<S, R>(simd),
         }
     }
