@@ -5,13 +5,16 @@
 //   node_v = 1 if v is in the cover, edge_v = (degree_v s, 0),
 //   neighbor_degree_v = d2_v s^2 for a candidate, 0 for the others,
 //   keep_v = 0 if v is in the cover; and scale = s.
+// For a batch of training, state_neighbor_degree writes neighbor_degree of some states of one graph: row (v, b) of the
+// batch is at first + v stride + b.
 // Before the first launch of an episode `node` and `edge` are 0 and `keep` is 1 everywhere. Picks are never taken back,
 // so `node` and `keep` change at nodes of the cover only; the second number of an edge row stays 0.
-// Shapes: degree, d2, cover [n_nodes]; node, neighbor_degree, keep [n_nodes]; edge [n_nodes, 2]; scale [1];
-//   state: cover_loop.cuh.
+// Shapes: degree, d2, cover [n_nodes]; node, neighbor_degree, keep [n_nodes]; edge [n_nodes, 2]; scale [1]; state:
+//   cover_loop.cuh. For a batch d2 [n_nodes, n_states] and scale [n_states], of at most 32 states.
 // Launch: BLOCK threads, any number of blocks.
 // Determinism: one answer; a row is the same sequence of roundings as on the host.
-// Bytes: cover_rows 8 n_nodes + 8 n_cover, cover_neighbor_degree 16 n_nodes, cover_mask 8 n_cover.
+// Bytes: cover_rows 8 n_nodes + 8 n_cover, cover_neighbor_degree 16 n_nodes, cover_mask 8 n_cover,
+//   state_neighbor_degree 12 B a node and state.
 
 #include "kernel.cuh"
 
@@ -61,4 +64,17 @@ extern "C" __global__ void __launch_bounds__(256)
         scale[0] = scale_of(state, by_largest_degree);
     }
     set_cover(cover, state[N_COVER], 0.0f, keep);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    state_neighbor_degree(const unsigned long long *d2, const float *scale, unsigned n_nodes, unsigned n_states,
+                          unsigned stride, unsigned long long first, float *neighbor_degree) {
+    const unsigned state = lane_of_warp();
+    if (state >= n_states) {
+        return;
+    }
+    const float scale2 = __fmul_rn(scale[state], scale[state]);
+    for (Wide v = first_of_thread() / WARP; v < n_nodes; v += n_threads() / WARP) {
+        neighbor_degree[first + v * stride + state] = __fmul_rn((float)(long long)d2[v * n_states + state], scale2);
+    }
 }

@@ -190,7 +190,8 @@ API int test_driver_open(const char *emulator) {
     return e.launch == nullptr;
 }
 
-// From now on the call of this name answers `status`; "kernel-fault" is the next kernel, "no-pools" memory without pools.
+// From now on the call of this name answers `status`; "kernel-fault" is the next kernel, "no-pools" memory without pools,
+// "version" the driver's version, "without NAME" a function that a caller who looks it up does not find.
 API void test_driver_plant(const char *call, int64_t status) {
     const Lock lock(driver().mutex);
     driver().plants[call] = status;
@@ -206,7 +207,9 @@ API int64_t test_driver_count(const char *call) {
 API Status cuInit(unsigned) { return SUCCESS; }
 
 API Status cuDriverGetVersion(int *version) {
-    *version = 13000;
+    const Lock lock(driver().mutex);
+    const auto planted = driver().plants.find("version");
+    *version = planted == driver().plants.end() ? 13000 : static_cast<int>(planted->second);
     return SUCCESS;
 }
 
@@ -460,7 +463,7 @@ API Status cuEventQuery(Event *event) {
     return driver().dead;
 }
 
-API Status cuEventElapsedTime_v2(float *ms, Event *, Event *) {
+API Status cuEventElapsedTime(float *ms, Event *, Event *) {
     BEGIN("cuEventElapsedTime");
     *ms = 0.0f;
     return SUCCESS;
@@ -508,4 +511,17 @@ API Status cuGraphLaunch(void *graph, Stream *stream) {
     BEGIN("cuGraphLaunch");
     for (const Work &work : *static_cast<Graph *>(graph)) stream->work.push_back(work);
     return SUCCESS;
+}
+
+// ---- functions by their names
+
+API Status cuGetProcAddress_v2(const char *name, void **function, int, unsigned long long, int *found) {
+    const Lock lock(driver().mutex);
+    const bool is_there = driver().plants.count(std::string("without ") + name) == 0;
+    *function = !is_there ? nullptr
+              : strcmp(name, "cuFuncGetParamInfo") == 0 ? reinterpret_cast<void *>(&cuFuncGetParamInfo)
+              : strcmp(name, "cuEventElapsedTime") == 0 ? reinterpret_cast<void *>(&cuEventElapsedTime)
+                                                        : nullptr;
+    *found = *function == nullptr;
+    return *function == nullptr ? NOT_FOUND : SUCCESS;
 }

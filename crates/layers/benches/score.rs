@@ -50,6 +50,7 @@ fn bench(c: &mut Criterion) {
     );
     let batch = StateBatch {
         inputs: None,
+        counted: None,
         layout: Arc::new(layout),
         node: vec![0.0; NODES],
         edge: (0..NODES).flat_map(|_| [0.5, 0.0]).collect(),

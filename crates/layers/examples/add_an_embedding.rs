@@ -138,6 +138,7 @@ fn state(graph: &Graph, comm: &Comm) -> Result<StateBatch, Error> {
     let edge = |v| [graph.degree(v) as f32, 0.0];
     Ok(StateBatch {
         inputs: None,
+        counted: None,
         node: vec![0.0; own.len()],
         edge: own.flat_map(edge).collect(),
         neighbor_degree: Vec::new(),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use shardgraph_autodiff::{Ctx, Error, Shape, Var};
+use shardgraph_autodiff::device::Buffer;
+use shardgraph_autodiff::{Ctx, Error, Leaf, Op, Shape, Var};
 
 use crate::{BatchLayout, Propagation};
 
@@ -31,6 +32,9 @@ pub struct StateBatch {
     pub propagation: Option<Arc<Propagation>>,
     /// Recorded inputs in place of `node`, `edge` and `neighbor_degree`, which are empty then.
     pub inputs: Option<StateInputs>,
+    /// `neighbor_degree` as a device has counted it, in the memory of the device that evaluates the batch; the field on the host is
+    /// empty then.
+    pub counted: Option<Arc<Buffer>>,
 }
 
 /// The rows of a batch as inputs of a recorded program: each run has the values that they were given
@@ -101,9 +105,14 @@ impl StateBatch {
     /// # Errors
     /// Where the batch has another number of values.
     pub fn neighbor_degree_input(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
-        match &self.inputs {
-            Some(inputs) => Ok(inputs.neighbor_degree),
-            None => ctx.input(Shape::new(self.layout.n_rows(), 1), &self.neighbor_degree),
+        let shape = Shape::new(self.layout.n_rows(), 1);
+        match (&self.inputs, &self.counted) {
+            (Some(inputs), _) => Ok(inputs.neighbor_degree),
+            (None, Some(counted)) => ctx.push(Op::Input(Leaf {
+                shape,
+                values: Arc::clone(counted),
+            })),
+            (None, None) => ctx.input(shape, &self.neighbor_degree),
         }
     }
 }

@@ -100,6 +100,7 @@ impl Case {
             Propagation::new(Arc::clone(&layout), vec![shard], vec![keep], scale).unwrap();
         StateBatch {
             inputs: None,
+            counted: None,
             layout,
             node,
             edge,
@@ -306,6 +307,7 @@ proptest! {
         let group = Group { partition: Partition::by_rows(n as u32, 1), n_states: 1 };
         let batch = StateBatch {
             inputs: None,
+            counted: None,
             layout: Arc::new(BatchLayout::new(vec![group], 0)),
             node: vec![0.0; n],
             edge: degrees.iter().flat_map(|d| [d.0 as f32 / 300.0, 0.0]).collect(),

@@ -93,6 +93,7 @@ fn batch(case: &Case, rank: u32, n_ranks: u32) -> StateBatch {
     let propagation = Propagation::new(Arc::clone(&layout), shards, vec![keep], scale).unwrap();
     StateBatch {
         inputs: None,
+        counted: None,
         layout,
         node,
         edge,

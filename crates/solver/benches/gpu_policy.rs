@@ -213,6 +213,7 @@ fn states(graph: &Graph, shard: &RowShard, n_states: usize) -> Outcome<StateBatc
     let neighbor_degree = neighbor_sums(graph, n_states, &degrees, scale);
     Ok(StateBatch {
         inputs: None,
+        counted: None,
         layout: Arc::clone(&layout),
         node: keep.iter().map(|keep| 1.0 - keep).collect(),
         neighbor_degree,

@@ -283,6 +283,7 @@ impl<'a> RankModel<'a> {
         let graph = Propagation::with_inputs(Arc::clone(layout), self.shard.clone(), masks)?;
         let batch = StateBatch {
             inputs: Some(rows),
+            counted: None,
             layout: Arc::clone(layout),
             node: Vec::new(),
             edge: Vec::new(),
@@ -313,6 +314,7 @@ impl<'a> RankModel<'a> {
         let graph = Propagation::new(Arc::clone(layout), shards, keep, vec![state.scale])?;
         Ok(StateBatch {
             inputs: None,
+            counted: None,
             layout: Arc::clone(layout),
             node: state.node,
             edge: state.edge,

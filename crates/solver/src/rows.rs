@@ -14,6 +14,7 @@ use crate::problem::{Episode, ResidualGraph};
 pub(crate) fn without_rows(layout: &Arc<BatchLayout>) -> StateBatch {
     StateBatch {
         inputs: None,
+        counted: None,
         layout: Arc::clone(layout),
         node: Vec::with_capacity(layout.n_rows()),
         edge: Vec::with_capacity(2 * layout.n_rows()),

@@ -34,6 +34,7 @@ fn batch(value: &GraphValue) -> StateBatch {
     let degree = |v: u32| graph.neighbors(v).len() as f32;
     StateBatch {
         inputs: None,
+        counted: None,
         layout,
         node: value.node_features.clone(),
         edge: own.clone().flat_map(|v| [0.5 * degree(v), 0.0]).collect(),

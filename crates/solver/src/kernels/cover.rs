@@ -49,6 +49,7 @@ use host::HostEpisode;
 pub(crate) use device_episode::PickRules;
 pub(crate) use model::{ModelEpisode, ModelRows};
 pub use rules::{Progress, Rules, Scale, ScorePieces, Select};
+pub(crate) use states::{MAX_STATES, RowPlace, StateCounter};
 
 /// One run of the greedy algorithm over a graph on the graph's device.
 #[derive(Debug)]

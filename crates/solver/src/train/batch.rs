@@ -5,12 +5,14 @@
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
+use shardgraph_device::{Buffer, Device};
 use shardgraph_graph::Graph;
 use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch};
 
 use shardgraph_shard::Partition;
 
+use super::counted::{WholeGroup, neighbor_degrees as neighbor_degrees_on};
 use super::grid::Grid;
 use crate::problem::Episode;
 use crate::rows::{StateRows, without_rows};
@@ -24,6 +26,8 @@ pub(super) struct BatchRules {
     pub(super) grid: Grid,
     /// The most states of one graph that are columns of one product.
     pub(super) states_per_product: usize,
+    /// Whether neighbours' degrees are counted by the device that evaluates the batch ([`Plan::count_on`]).
+    pub(super) counts_on_device: bool,
 }
 
 impl BatchRules {
@@ -113,6 +117,34 @@ impl Plan {
         own.flat_map(|group| group.states.iter().copied())
     }
 
+    /// The scaled sums of neighbours' degrees of all rows, counted on a device; `shards` are those of [`Plan::cuts`], and this rank has
+    /// all rows of its groups.
+    pub(super) fn count_on(
+        &self,
+        device: &Device,
+        episodes: &[Option<&Episode>],
+        shards: &[RowShard],
+        rules: &BatchRules,
+    ) -> Result<Arc<Buffer>, Error> {
+        let mut whole = Vec::new();
+        for (i, (group, shard)) in self.groups.iter().zip(shards).enumerate() {
+            if group.is_own {
+                whole.push(WholeGroup {
+                    states: state_rows(group, episodes, rules)?,
+                    shard: shard.clone(),
+                    first_row: self.layout.group_rows(i).start,
+                });
+            }
+        }
+        neighbor_degrees_on(device, &whole, self.layout.n_rows())
+    }
+
+    /// The number of states of each group.
+    #[cfg(test)]
+    pub(super) fn states_of_groups(&self) -> impl Iterator<Item = usize> + '_ {
+        self.groups.iter().map(|group| group.states.len())
+    }
+
     /// What is cut for each group.
     pub(super) fn cuts(&self) -> impl Iterator<Item = Cut<'_>> + '_ {
         let groups = self.groups.iter().zip(self.layout.groups());
@@ -170,7 +202,7 @@ impl Batch {
         shards: Option<Vec<RowShard>>,
         rules: &BatchRules,
     ) -> Result<Self, Error> {
-        let layout = &plan.layout;
+        let (layout, counts_on_device) = (&plan.layout, rules.counts_on_device);
         let mut batch = Self {
             states: without_rows(layout),
             candidate: Vec::with_capacity(layout.n_rows()),
@@ -188,12 +220,16 @@ impl Batch {
                 continue;
             }
             let rows = state_rows(group, episodes, rules)?;
-            batch.push_rows(&rows, laid_out.partition.range(layout.rank()));
+            let own = laid_out.partition.range(layout.rank());
+            batch.push_rows(&rows, own, counts_on_device);
             keep.push(match shards {
                 Some(_) => presence(&rows, n_keep),
                 None => Vec::new(),
             });
             scale.extend(rows.iter().map(|state| state.scale));
+        }
+        if counts_on_device {
+            batch.states.neighbor_degree = Vec::new(); // zeros: see `Plan::count_on`
         }
         if let Some(shards) = shards {
             let propagation = Propagation::new(Arc::clone(layout), shards, keep, scale)?;
@@ -202,9 +238,9 @@ impl Batch {
         Ok(batch)
     }
 
-    fn push_rows(&mut self, states: &[StateRows<'_>], own: Range<u32>) {
+    fn push_rows(&mut self, states: &[StateRows<'_>], own: Range<u32>, counts_on_device: bool) {
         let is_collapsed = states.iter().all(|state| state.path == Path::Collapsed);
-        let d2 = match is_collapsed {
+        let d2 = match is_collapsed && !counts_on_device {
             true => neighbor_degrees(states, own.clone()),
             false => Vec::new(),
         };

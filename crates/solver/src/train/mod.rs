@@ -8,6 +8,7 @@
 mod batch;
 mod checkpoint;
 mod config;
+mod counted;
 mod dataset;
 mod folder;
 mod grid;

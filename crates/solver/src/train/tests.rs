@@ -12,6 +12,7 @@ use super::{
 };
 use shardgraph_error::Class;
 
+mod counted;
 mod folders;
 mod parallel;
 mod sharing;

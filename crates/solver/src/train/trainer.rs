@@ -454,14 +454,23 @@ impl Trainer {
         rules: &BatchRules,
     ) -> Result<Batch, Error> {
         let mut shards = None;
-        if rules.needs_sums() {
+        if rules.needs_sums() || rules.counts_on_device {
             let mut all = Vec::new();
             for cut in plan.cuts() {
                 all.push(self.shard(&cut)?);
             }
             shards = Some(all);
         }
-        Batch::new(plan, episodes, shards, rules)
+        let counted = match &shards {
+            Some(shards) if rules.counts_on_device => {
+                Some(plan.count_on(&self.device, episodes, shards, rules)?)
+            }
+            _ => None,
+        };
+        let shards = shards.filter(|_| rules.needs_sums());
+        let mut batch = Batch::new(plan, episodes, shards, rules)?;
+        batch.states.counted = counted;
+        Ok(batch)
     }
 
     /// This rank's part of a graph in the device's memory; cut once and kept where its row of the grid has the graph.
@@ -481,7 +490,12 @@ impl Trainer {
 
     pub(super) fn batch_rules(&self, ranks: &Ranks<'_>) -> Result<BatchRules, Error> {
         let (rank, n_ranks) = (ranks.comm.rank(), ranks.comm.size());
+        // A device counts graphs of which it has all rows.
+        let has_whole_graphs =
+            n_ranks == self.n_batch_ranks && self.communication == Communication::default();
+        let reads_degrees = self.path == Path::Collapsed && self.config.n_layers > 1;
         Ok(BatchRules {
+            counts_on_device: !self.device.is_host() && has_whole_graphs && reads_degrees,
             scale: self.config.adjacency_scale,
             path: self.path,
             n_layers: self.config.n_layers,

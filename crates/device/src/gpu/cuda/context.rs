@@ -11,14 +11,18 @@ use cudarc::driver::result::{
 use cudarc::driver::sys;
 
 use super::Handle;
+use super::lookup::Lookup;
 use crate::gpu::Timeout;
 use crate::gpu::kernels::{KERNELS, Kernel};
 #[cfg(not(test))]
 use crate::gpu::kernels::{KERNELS_MISSING, MODULES};
 use crate::{DeviceKind, Error, ErrorKind};
 
-/// The oldest driver interface that loads these kernels (CUDA 13.0, drivers from 580 on).
-const DRIVER_VERSION: c_int = 13000;
+/// The oldest driver interface that is called here (CUDA 12.0, drivers from 525 on).
+const OLDEST_DRIVER: c_int = 12000;
+
+/// The oldest driver that loads whatever `cargo xtask kernels` compiles by itself (CUDA 13.0, drivers from 580 on).
+const KERNELS_DRIVER: c_int = 13000;
 
 /// The primary context of one GPU, shared by its streams.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub(super) struct Context {
     /// The first error of a call that had nobody to return it to; see [`Context::keep`].
     kept: Mutex<Option<Error>>,
     pub(super) timeout: Timeout,
+    /// Functions that old drivers lack.
+    pub(super) lookup: Lookup,
 }
 
 /// Of each source file its stem and its fat binary.
@@ -82,13 +88,13 @@ fn ends_context(status: sys::CUresult) -> bool {
     )
 }
 
-/// Whether the driver is there, and why not; asked once in a process.
-fn find_driver() -> Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+/// The version of the driver's interface, or why there is none; asked once in a process.
+fn find_driver() -> Result<c_int, String> {
+    static FOUND: OnceLock<Result<c_int, String>> = OnceLock::new();
     FOUND.get_or_init(start_driver).clone()
 }
 
-fn start_driver() -> Result<(), String> {
+fn start_driver() -> Result<c_int, String> {
     // SAFETY: this only tries to open a library by name. It comes first, since all other calls panic without the library.
     if !unsafe { sys::is_culib_present() } {
         return Err("no CUDA driver (libcuda.so) is installed: use --device host".to_string());
@@ -103,14 +109,23 @@ fn start_driver() -> Result<(), String> {
     answer
         .result()
         .map_err(|e| failed("cuDriverGetVersion", e).to_string())?;
-    if version < DRIVER_VERSION {
+    if version < OLDEST_DRIVER {
         return Err(format!(
-            "the CUDA driver is for CUDA {}, these kernels need {} (driver 580 or newer): update the driver",
+            "the CUDA driver is for CUDA {}, this program needs {} (driver 525 or newer): update the driver",
             dotted(version),
-            dotted(DRIVER_VERSION)
+            dotted(OLDEST_DRIVER)
         ));
     }
-    Ok(())
+    Ok(version)
+}
+
+/// Why a driver that is older than the kernels' compiler does not load them.
+fn too_old(version: c_int, error: &Error) -> String {
+    format!(
+        "the CUDA driver is for CUDA {} and does not load these kernels ({error}): update it to 580 or newer, or compile them for it by \
+         `cargo xtask kernels --nvcc PATH` with an nvcc of CUDA 12.8 or 12.9",
+        dotted(version)
+    )
 }
 
 /// 13020 is CUDA 13.2.
@@ -133,7 +148,7 @@ impl Context {
 
     fn open(ordinal: u32) -> Result<Self, Error> {
         let missing = |why: String| Error::unavailable(DeviceKind::Cuda(ordinal), why);
-        find_driver().map_err(missing)?;
+        let version = find_driver().map_err(missing)?;
         let count = device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;
         let wanted = i32::try_from(ordinal).unwrap_or(i32::MAX);
         if wanted >= count {
@@ -158,10 +173,15 @@ impl Context {
             dead: OnceLock::new(),
             kept: Mutex::new(None),
             timeout: Timeout::default(),
+            lookup: Lookup::new(),
         };
         opened.enter()?;
         if opened.has_pools {
             opened.keep_freed_memory()?;
+        }
+        if version < KERNELS_DRIVER {
+            let loaded = opened.function(&KERNELS[0], 0);
+            loaded.map_err(|error| missing(too_old(version, &error)))?;
         }
         Ok(opened)
     }
@@ -283,8 +303,12 @@ impl Context {
         let _ = unsafe { sys::cuDriverGetVersion(&raw mut version) }.result();
         // SAFETY: the device is valid.
         let bytes = unsafe { device::total_mem(self.device) }.unwrap_or(0);
+        let unchecked = match self.lookup.has_param_info() {
+            true => "",
+            false => ", which cannot tell kernels' parameters",
+        };
         format!(
-            "{name}, compute capability {}.{}, {} multiprocessors, {} MiB, {} MHz, driver for CUDA {}",
+            "{name}, compute capability {}.{}, {} multiprocessors, {} MiB, {} MHz, driver for CUDA {}{unchecked}",
             self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
             self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
             self.attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
@@ -320,8 +344,34 @@ impl Context {
         // SAFETY: the module is loaded and never unloaded.
         let found =
             unsafe { module::get_function(module, name) }.map_err(|e| self.failed(&call, e))?;
-        check_parameters(found, kernel)?;
+        self.check_parameters(found, kernel)?;
         Ok(found)
+    }
+
+    /// The loaded kernel has as many parameters as the table says, each as wide; a driver below CUDA 12.4 cannot tell.
+    fn check_parameters(
+        &self,
+        function: sys::CUfunction,
+        kernel: &'static Kernel,
+    ) -> Result<(), Error> {
+        if !self.lookup.has_param_info() {
+            return Ok(());
+        }
+        let widths = kernel.widths();
+        for i in 0..=widths.len() {
+            // SAFETY: the function is loaded.
+            let given = unsafe { self.lookup.param_bytes(function, i) };
+            let wanted = widths.get(i).copied();
+            if wanted != given {
+                return Err(ErrorKind::Arguments {
+                    kernel: kernel.name.to_string(),
+                    wanted: format!("{given:?} bytes for parameter {i}"),
+                    given: format!("{wanted:?} bytes: run `cargo xtask kernels`"),
+                }
+                .into());
+            }
+        }
+        Ok(())
     }
 
     /// Dynamic shared memory that the kernel may have without asking for more: 48 KiB less its static part.
@@ -371,25 +421,3 @@ fn images() -> Result<Images, String> {
 
 #[cfg(test)]
 use super::tests::images;
-
-/// The loaded kernel has as many parameters as the table says, each as wide.
-fn check_parameters(function: sys::CUfunction, kernel: &'static Kernel) -> Result<(), Error> {
-    let widths = kernel.widths();
-    for i in 0..=widths.len() {
-        let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the function is loaded and the pointers are those of live integers. An index past the end is an error.
-        let found =
-            unsafe { sys::cuFuncGetParamInfo(function, i, &raw mut offset, &raw mut bytes) };
-        let wanted = widths.get(i).copied();
-        let given = found.result().is_ok().then_some(bytes);
-        if wanted != given {
-            return Err(ErrorKind::Arguments {
-                kernel: kernel.name.to_string(),
-                wanted: format!("{given:?} bytes for parameter {i}"),
-                given: format!("{wanted:?} bytes: run `cargo xtask kernels`"),
-            }
-            .into());
-        }
-    }
-    Ok(())
-}

@@ -123,6 +123,52 @@ fn text(outcome: Result<impl Sized, Error>) -> String {
     outcome.err().expect("an error").to_string()
 }
 
+/// A driver of 525 lacks a function or two: a device opens, its kernels run, and its line says what is not checked.
+#[test]
+fn a_driver_of_525_opens_a_device() {
+    with_driver("a_driver_of_525_opens_a_device", |driver| {
+        driver.plant("version", 12000);
+        driver.plant("without cuFuncGetParamInfo", 1);
+        let device = cuda();
+        let line = device.describe();
+        assert!(
+            line.contains("driver for CUDA 12.0, which cannot tell kernels' parameters"),
+            "{line}"
+        );
+        let (x, mut y) = (
+            device.upload(&[1.0, 2.0]).unwrap(),
+            device.zeros(2).unwrap(),
+        );
+        scale(&device, 3.0, &x, &mut y).unwrap();
+        assert_eq!(device.download(&y).unwrap(), [3.0, 6.0]);
+        assert!(crate::Timer::start(&device).elapsed_s() >= 0.0);
+    });
+}
+
+/// A driver below the kernels' compiler that does not load them is a sentence with both cures.
+#[test]
+fn a_driver_that_loads_no_kernels_is_named() {
+    with_driver("a_driver_that_loads_no_kernels_is_named", |driver| {
+        driver.plant("version", 12020);
+        driver.plant("cuModuleLoadData", INVALID_VALUE);
+        let error = text(Device::open(DeviceKind::Cuda(0)));
+        let wanted = "the CUDA driver is for CUDA 12.2 and does not load these kernels";
+        assert!(error.contains(wanted), "{error}");
+        assert!(error.contains("580") && error.contains("--nvcc"), "{error}");
+    });
+}
+
+#[test]
+fn a_driver_below_525_is_refused() {
+    with_driver("a_driver_below_525_is_refused", |driver| {
+        driver.plant("version", 11080);
+        let error = text(Device::open(DeviceKind::Cuda(0)));
+        let wanted =
+            "the CUDA driver is for CUDA 11.8, this program needs 12.0 (driver 525 or newer)";
+        assert!(error.contains(wanted), "{error}");
+    });
+}
+
 /// All properties of back ends hold for the driver layer too.
 #[test]
 fn properties_of_back_ends_hold() {

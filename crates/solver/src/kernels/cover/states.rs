@@ -6,11 +6,18 @@ use shardgraph_ops::{Block, ResidentAdjacency};
 use super::host_graph::HostGraph;
 
 /// States of one graph that one pass counts.
-const MAX_STATES: u32 = 32;
+pub(crate) const MAX_STATES: u32 = 32;
 /// Blocks that keep a large GPU busy with a warp for each row.
 const MAX_ROW_BLOCKS: usize = 2048;
 const BLOCK: u32 = 256;
 const WARPS: usize = 8;
+
+/// Rows of some states of a graph in a batch: node `v` and state `b` have number `first + v * stride + b`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowPlace {
+    pub(crate) first: usize,
+    pub(crate) stride: usize,
+}
 
 /// Counts degrees of up to 32 states of a graph, each a set of nodes that are still there; owns the working memory.
 #[derive(Debug)]
@@ -94,6 +101,51 @@ impl<'a> StateCounter<'a> {
                 words,
                 words_per_row,
             } => self.count_bits((words, words_per_row as u32), alive, degree, d2),
+        }
+    }
+
+    /// Writes the scaled sums of neighbours' degrees of all states into the rows of a batch.
+    ///
+    /// # Shapes
+    /// `d2 [n_nodes, n_states]` as [`StateCounter::count`] leaves it, `scale [n_states]`; the row of node `v` and state `b` is
+    /// number `first + v * stride + b` of `rows`.
+    /// # Errors
+    /// As [`StateCounter::count`]; [`shardgraph_device::ErrorKind::Invalid`] on the host, which reads its counts where they are.
+    pub(crate) fn write_rows(
+        &self,
+        d2: &Buffer<u64>,
+        scale: &Buffer,
+        place: RowPlace,
+        rows: &mut Buffer,
+    ) -> Result<(), Error> {
+        let (n_nodes, n_states) = (self.n_nodes as usize, self.n_states as usize);
+        let n_counts = checks::elements(&[n_nodes, n_states]);
+        checks::len("count_states", "d2", n_counts, d2)?;
+        checks::len("count_states", "scale", n_states, scale)?;
+        let before_last = checks::elements(&[n_nodes.saturating_sub(1), place.stride]);
+        let end = place
+            .first
+            .saturating_add(before_last)
+            .saturating_add(n_states);
+        if n_states > place.stride || end > rows.len() {
+            return Err(Error::index("count_states", end as u64, rows.len() as u64));
+        }
+        if n_nodes == 0 {
+            return Ok(());
+        }
+        let args = [
+            Arg::read(d2),
+            Arg::read(scale),
+            Arg::u32(self.n_nodes),
+            Arg::u32(self.n_states),
+            Arg::u32(u32::try_from(place.stride).unwrap_or(u32::MAX)),
+            Arg::u64(place.first as u64),
+            Arg::write(rows),
+        ];
+        // SAFETY: the lengths were checked above: the last row is below `end`.
+        unsafe {
+            self.device
+                .launch("state_neighbor_degree", self.row_launch(), &args)
         }
     }
 

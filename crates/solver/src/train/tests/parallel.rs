@@ -305,8 +305,9 @@ fn degrees_of_every_size_add_up() {
     }
 }
 
-fn alone_in_products_of(states_per_product: usize, problem: &Problem) -> BatchRules {
+pub(super) fn alone_in_products_of(states_per_product: usize, problem: &Problem) -> BatchRules {
     BatchRules {
+        counts_on_device: false,
         scale: AdjacencyScale::LargestDegree,
         path: match problem.n_node_features {
             0 => Path::Collapsed,
@@ -340,7 +341,7 @@ fn read_row(batch: &Batch, row: usize) -> [Vec<f32>; 3] {
     })
 }
 
-fn played(
+pub(super) fn played(
     problem: &Problem,
     graph: &Arc<shardgraph_graph::Graph>,
     n_picks: u64,
