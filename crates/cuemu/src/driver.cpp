@@ -213,14 +213,20 @@ API Status cuDriverGetVersion(int *version) {
     return SUCCESS;
 }
 
+// One card, or as many as are planted.
+static int n_cards() {
+    const auto planted = driver().plants.find("cards");
+    return planted == driver().plants.end() ? 1 : static_cast<int>(planted->second);
+}
+
 API Status cuDeviceGetCount(int *count) {
-    *count = 1;
+    *count = n_cards();
     return SUCCESS;
 }
 
 API Status cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
-    return ordinal == 0 ? SUCCESS : INVALID_DEVICE;
+    return ordinal >= 0 && ordinal < n_cards() ? SUCCESS : INVALID_DEVICE;
 }
 
 API Status cuDeviceGetName(char *name, int bytes, int) {
@@ -239,8 +245,9 @@ API Status cuDeviceGetAttribute(int *value, int attribute, int) {
     return SUCCESS;
 }
 
-API Status cuDevicePrimaryCtxRetain(void **context, int) {
-    *context = &driver();
+// An address of its own for each card; what is behind it is nobody's business.
+API Status cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = reinterpret_cast<char *>(&driver()) + device;
     return SUCCESS;
 }
 
@@ -405,6 +412,13 @@ API Status cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t bytes, Str
 
 API Status cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, Stream *stream) {
     BEGIN("cuMemcpyDtoDAsync");
+    copy_later(stream, reinterpret_cast<const void *>(source), reinterpret_cast<void *>(target), bytes);
+    return SUCCESS;
+}
+
+API Status cuMemcpyPeerAsync(uint64_t target, void *to, uint64_t source, void *from, size_t bytes, Stream *stream) {
+    BEGIN("cuMemcpyPeerAsync");
+    if (to == from) return INVALID_VALUE;
     copy_later(stream, reinterpret_cast<const void *>(source), reinterpret_cast<void *>(target), bytes);
     return SUCCESS;
 }

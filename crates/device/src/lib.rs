@@ -30,6 +30,7 @@
 //! ```
 
 mod arena;
+mod between;
 mod buffer;
 pub mod checks;
 mod dense;

@@ -60,6 +60,25 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// Both runs of `bytes` are memory of `allocate` and do not overlap.
     unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error>;
 
+    /// The context that copies from other cards name this one by, where they can.
+    fn context_handle(&self) -> Option<u64> {
+        None
+    }
+
+    /// Copies from memory of another card's driver, complete when the call returns; false where these two cannot.
+    ///
+    /// # Safety
+    /// Both runs of `bytes` are memory of `allocate`, the source of `peer`.
+    unsafe fn copy_from_card(
+        &self,
+        _peer: &dyn Driver,
+        _source: u64,
+        _target: u64,
+        _bytes: usize,
+    ) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Launches a kernel; the values are the arguments' bits, one for each parameter.
     ///
     /// # Safety

@@ -298,6 +298,35 @@ impl Gpu {
         Ok(())
     }
 
+    /// Whether both are streams of one device.
+    pub(crate) fn is_beside(&self, other: &Gpu) -> bool {
+        self.driver.device_id() == other.driver.device_id()
+    }
+
+    /// A copy of a buffer of another card; nothing where the drivers cannot copy from card to card.
+    pub(crate) fn copy_from_card<T: Scalar>(
+        &self,
+        peer: &Gpu,
+        buffer: &Buffer<T>,
+    ) -> Result<Option<Buffer<T>>, Error> {
+        let source = peer.memory("copy_from", buffer)?;
+        if self.is_beside(peer) || peer.driver.context_handle().is_none() {
+            return Ok(None);
+        }
+        let copied = self.allocate(buffer.len())?;
+        let target = self.memory_to_write("copy_from", &copied)?;
+        if source.bytes == 0 {
+            return Ok(Some(copied));
+        }
+        // SAFETY: both are whole allocations of their drivers, of one size.
+        let is_copied = unsafe {
+            let (from, to) = (source.address, target.address);
+            self.driver
+                .copy_from_card(&*peer.driver, from, to, source.bytes)?
+        };
+        Ok(is_copied.then_some(copied))
+    }
+
     /// Whether the memory is of this device, be it of another stream.
     pub(crate) fn shares_device(&self, memory: &Memory) -> bool {
         memory.driver.device_id() == self.driver.device_id()

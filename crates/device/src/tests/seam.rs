@@ -284,6 +284,20 @@ fn free_bytes_are_known_where_the_system_says() {
     }
 }
 
+/// Rows go from any device to any other.
+#[test]
+fn a_buffer_is_copied_from_another_device() {
+    let values = [0.5f32, -7.0, 3.25];
+    for source in devices() {
+        let x = source.upload(&values).unwrap();
+        for target in devices() {
+            let copied = target.copy_from(&source, &x).unwrap();
+            assert!(target.owns(&copied));
+            assert_eq!(target.download(&copied).unwrap(), values);
+        }
+    }
+}
+
 /// The k-th allocation fails, for every k: an error that names the bytes, and the device goes on.
 #[test]
 fn running_out_of_memory_is_an_error() {

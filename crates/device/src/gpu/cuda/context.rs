@@ -217,6 +217,10 @@ impl Context {
             .map_err(|e| self.failed("cuMemPoolSetAttribute", e))
     }
 
+    pub(super) fn handle(&self) -> sys::CUcontext {
+        self.context.0
+    }
+
     /// Gives what the pool keeps back to the system, once no work uses it any more.
     pub(super) fn trim_pool(&self) -> Result<(), Error> {
         // SAFETY: the pool is valid.

@@ -260,6 +260,33 @@ impl Driver for Cuda {
             .map_err(|e| self.context.failed("cuMemcpyDtoDAsync", e))
     }
 
+    fn context_handle(&self) -> Option<u64> {
+        Some(self.context.handle() as u64)
+    }
+
+    unsafe fn copy_from_card(
+        &self,
+        peer: &dyn Driver,
+        source: u64,
+        target: u64,
+        bytes: usize,
+    ) -> Result<bool, Error> {
+        let Some(of_peer) = peer.context_handle() else {
+            return Ok(false);
+        };
+        peer.synchronize()?;
+        self.context.enter()?;
+        let own = self.context.handle();
+        // SAFETY: the caller's promise; both contexts live as long as their drivers, and so does the stream.
+        unsafe {
+            let of_peer = of_peer as sys::CUcontext;
+            sys::cuMemcpyPeerAsync(target, own, source, of_peer, bytes, self.stream.0).result()
+        }
+        .map_err(|e| self.context.failed("cuMemcpyPeerAsync", e))?;
+        self.synchronize()?;
+        Ok(true)
+    }
+
     unsafe fn launch(
         &self,
         kernel: &'static Kernel,

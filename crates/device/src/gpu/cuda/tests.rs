@@ -262,6 +262,35 @@ fn free_memory_is_the_drivers_word() {
     });
 }
 
+/// What another card's stream still has to do comes first, and nothing goes through the host.
+#[test]
+fn a_buffer_goes_from_card_to_card() {
+    with_driver("a_buffer_goes_from_card_to_card", |driver| {
+        driver.plant("cards", 2);
+        let first = cuda();
+        let second = first.of_rank(1).unwrap();
+        assert!(first.of_rank(2).unwrap_err().is_missing_device());
+        assert!(!second.is_beside(&first) && first.new_stream().unwrap().is_beside(&first));
+        let x = first.upload(&[1.5f32, -2.0, 8.0]).unwrap();
+        let mut y = first.zeros(3).unwrap();
+        scale(&first, 2.0, &x, &mut y).unwrap();
+        let copied = second.copy_from(&first, &y).unwrap();
+        assert_eq!(second.download(&copied).unwrap(), [3.0, -4.0, 16.0]);
+        assert_eq!(driver.count("cuMemcpyPeerAsync"), 1);
+        let traffic = [
+            first.traffic().to_host_bytes,
+            second.traffic().to_device_bytes,
+        ];
+        assert_eq!(traffic, [0, 0]);
+        assert!(second.copy_from(&second, &y).is_err(), "not its buffer");
+        driver.plant("cuMemcpyPeerAsync", INVALID_VALUE);
+        assert_eq!(
+            text(second.copy_from(&first, &y)),
+            "cuMemcpyPeerAsync: as planted (CUDA_ERROR_INVALID_VALUE)"
+        );
+    });
+}
+
 /// A kernel's fault ends the context: every later call answers it, with the call that met it first.
 #[test]
 fn the_first_fault_is_answered_for_ever() {
