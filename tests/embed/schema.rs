@@ -4,7 +4,7 @@ use crate::program::run;
 use crate::schema::assert_schema;
 
 /// The settings of a training, as embedding and its evaluation print them.
-const EMBED_SETTINGS: [(&str, &str); 16] = [
+const EMBED_SETTINGS: [(&str, &str); 17] = [
     ("loss", "string"),
     ("order", "string"),
     ("dim", "count"),
@@ -18,6 +18,7 @@ const EMBED_SETTINGS: [(&str, &str); 16] = [
     ("queues", "count"),
     ("queue_length", "count"),
     ("edges_in_flight", "null"),
+    ("ranks", "count"),
     ("device_memory", "null"),
     ("seed", "count"),
     ("first_rate", "number"),
@@ -46,6 +47,7 @@ fn embed_keys(disk: &'static str, selection: &'static str) -> Vec<(&'static str,
         ("bytes_per_sample", "number"),
         ("bytes_moved", "number"),
         ("to_device_bytes", "count"),
+        ("exchanged_bytes", "count"),
         ("peak_memory_bytes", "count"),
         ("load_seconds", "number"),
         ("disk", disk),

@@ -165,6 +165,9 @@ pub struct Config {
     /// gradients are all taken before any row changes. This is the worst that samples in flight
     /// can do to the answer; slow, for measurements. Default there: one.
     pub edges_in_flight: Option<u32>,
+    /// Devices that train: the run's and those behind it, each with its own queues; default 1. They
+    /// hold the rows of their parts and exchange the others between rounds.
+    pub ranks: u32,
     /// Bytes of a device's memory that a run may take; default: what is free.
     ///
     /// Rows take it first; edges that do not fit beside them come from the host on each pass.
@@ -190,6 +193,7 @@ impl Default for Config {
             queues: 2,
             queue_length: 2,
             edges_in_flight: None,
+            ranks: 1,
             device_memory: None,
             seed: 1,
         }
@@ -297,6 +301,9 @@ impl Config {
         }
         if self.edges_in_flight == Some(0) {
             return Err(Error::setting("edges_in_flight", 0, "1 or more"));
+        }
+        if !(1..=64).contains(&self.ranks) {
+            return Err(Error::setting("ranks", self.ranks, "1 to 64"));
         }
         if self.device_memory == Some(0) {
             return Err(Error::setting("device_memory", 0, "a number of bytes"));

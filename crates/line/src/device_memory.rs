@@ -2,7 +2,7 @@
 
 use shardgraph_device::{Device, DeviceKind};
 
-use crate::{Config, Error, Store};
+use crate::{Config, Error, Order, Store};
 
 /// Share of the free memory that is left to others: kernels, their stacks, the driver.
 const RESERVE: u64 = 16;
@@ -24,10 +24,14 @@ const MAX_PARTS: u32 = 1024;
 pub struct DeviceMemory {
     /// Bytes that a run may take.
     bytes: u64,
-    /// Bytes of the rows and negatives of a node.
-    node_bytes: u64,
-    /// Streams that work on buckets side by side.
+    /// Bytes of the rows of a node.
+    row_bytes: u64,
+    /// Streams of a device that work on buckets side by side.
     n_streams: u64,
+    /// Devices that share the tables.
+    n_ranks: u64,
+    /// Parts that keep all devices busy in most rounds.
+    least_parts: u32,
 }
 
 impl DeviceMemory {
@@ -53,8 +57,15 @@ impl DeviceMemory {
         let n_streams = config.queues as u64;
         DeviceMemory {
             bytes,
-            node_bytes: n_tables * config.row_bytes() + n_streams * ALIAS_BYTES,
+            row_bytes: n_tables * config.row_bytes(),
             n_streams,
+            n_ranks: config.ranks.into(),
+            least_parts: match (config.ranks, config.order) {
+                (1, _) => 1,
+                (n_ranks, Order::Second) => n_ranks.next_power_of_two(),
+                // A pair of parts has both ends of an edge.
+                (n_ranks, _) => 2 * n_ranks.next_power_of_two(),
+            },
         }
     }
 
@@ -66,11 +77,12 @@ impl DeviceMemory {
     pub fn fewest_parts(&self, n_nodes: u32, n_edges: u64, is_weighted: bool) -> u32 {
         let room = self.bytes.saturating_sub(self.tables(n_nodes));
         let rows = 1u32 << n_nodes.clamp(1, MAX_PARTS).ilog2();
-        let choices = || (0..=rows.ilog2()).map(|log| 1u32 << log);
+        let least = self.least_parts.min(rows).ilog2();
+        let choices = || (least..=rows.ilog2()).map(|log| 1u32 << log);
         let bucket = |n_parts: u32| n_edges.div_ceil(u64::from(n_parts) * u64::from(n_parts));
         let is_small = |n_parts: &u32| bucket(*n_parts) <= MAX_BUCKET;
         let in_flight = |n_parts: u32| self.in_flight(bucket(n_parts), n_parts, is_weighted);
-        let all = n_edges.saturating_mul(edge_bytes(is_weighted));
+        let all = self.staying(n_edges.saturating_mul(edge_bytes(is_weighted)));
         let fits = |n_parts: &u32| all.saturating_add(in_flight(*n_parts)) <= room;
         let streams = |n_parts: &u32| in_flight(*n_parts) <= room;
         let all_stay = choices().filter(is_small).find(fits);
@@ -114,9 +126,24 @@ impl DeviceMemory {
         tables.saturating_add(self.in_flight(largest, store.n_parts(), store.is_weighted()))
     }
 
-    /// Bytes of the rows and negatives of all nodes.
+    /// Bytes on a device of the rows of its parts, and of the negatives of all. Where devices share the
+    /// tables, as many rows again may be on their way.
     fn tables(&self, n_nodes: u32) -> u64 {
-        u64::from(n_nodes).saturating_mul(self.node_bytes)
+        let rows = u64::from(n_nodes).saturating_mul(self.row_bytes);
+        let rows = match self.n_ranks {
+            1 => rows,
+            n_ranks => rows.min(rows.saturating_mul(2).div_ceil(n_ranks)),
+        };
+        rows.saturating_add(u64::from(n_nodes) * self.n_streams * ALIAS_BYTES)
+    }
+
+    /// Bytes on a device of edges that stay: a bucket is where its vertex part is, which with the next
+    /// pass may be the other one.
+    fn staying(&self, edges: u64) -> u64 {
+        match self.n_ranks {
+            1 => edges,
+            n_ranks => edges.min(edges.saturating_mul(2).div_ceil(n_ranks)),
+        }
     }
 
     /// Bytes of buckets of `n_edges` edges in the order of a visit, one on each stream.

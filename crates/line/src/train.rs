@@ -22,6 +22,7 @@ mod io_worker;
 mod order;
 mod partition_buffer;
 mod pipeline;
+mod rank_devices;
 mod reports;
 mod resident_edges;
 mod row_files;
@@ -51,6 +52,7 @@ use clock::Clock;
 use context::RunContext;
 use export::{Columns, export};
 use order::{Run, RunDisk};
+use rank_devices::RankDevices;
 use reports::LossSum;
 use resident_edges::ResidentEdges;
 pub(crate) use softmax::SoftmaxTraining;
@@ -240,12 +242,14 @@ pub fn train_with(
     }
     let (timer, clock) = (Timer::start(device), Clock::default());
     let losses = options.reports.then(LossSum::default);
-    let resident = ResidentEdges::new(store, config, device, None)?;
+    let devices = RankDevices::open(device, config)?;
+    let resident = ResidentEdges::new(store, config, &devices, None)?;
     let mut run = Run {
         context: RunContext {
             store,
             config,
             device,
+            devices: &devices,
             layout: Layout::WHOLE,
             warm_start: warm_start.as_ref(),
             losses: losses.as_ref(),
@@ -358,11 +362,13 @@ pub fn train_on_disk(
     check_on_disk(config)?;
     options.check()?;
     let (timer, clock) = (Timer::start(device), Clock::default());
-    let resident = ResidentEdges::new(store, config, device, Some(options.memory))?;
+    let devices = RankDevices::open(device, config)?;
+    let resident = ResidentEdges::new(store, config, &devices, Some(options.memory))?;
     let context = RunContext {
         store,
         config,
         device,
+        devices: &devices,
         layout: Layout::new(store, config, options)?,
         warm_start: None,
         losses: None,
@@ -427,11 +433,9 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
     if config.loss == Loss::Softmax {
         return Err(Error::setting("loss", "softmax", "sgns on a device"));
     }
-    if let Some(most) = config
-        .edges_in_flight
-        .filter(|&n| (n as usize) < config.queues)
-    {
-        let expected = format!("{} or more, one for each of the queues", config.queues);
+    let n_queues = config.queues * config.ranks as usize;
+    if let Some(most) = config.edges_in_flight.filter(|&n| (n as usize) < n_queues) {
+        let expected = format!("{n_queues} or more, one for each of the queues");
         return Err(Error::setting("edges_in_flight", most, &expected));
     }
     if config.optimiser == Optimiser::Adagrad {
@@ -442,6 +446,10 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
 
 /// Threads of the host share no rows, and batches have no Adagrad.
 fn check_host(config: &Config) -> Result<(), Error> {
+    if config.ranks > 1 {
+        let expected = "1 on the host, whose threads share the work";
+        return Err(Error::setting("ranks", config.ranks, expected));
+    }
     if config.mode == Some(Mode::Hogwild) {
         let expected = "deterministic on the host, whose threads share no rows";
         return Err(Error::setting("mode", "hogwild", expected));

@@ -232,6 +232,14 @@ jobs() {
   done
   check jobs-embed-host 240 "$program" embed eval "$blocks" --preset line --dim 32 --epochs 2 --device host \
     --format json
+  if [ "$device" != cuda ] || [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
+    check jobs-embed-ranks 240 "$program" embed eval "$blocks" --preset line --dim 32 --epochs 2 --ranks 2 \
+      --device "$device" --format json
+  else
+    skipped "jobs-embed-ranks: one card"
+  fi
+  check jobs-rgcn-ranks 240 "$program" rgcn train "$relations" --preset am --epochs 20 --ranks 2 --device "$device" \
+    --format json
   check jobs-train 240 "$program" train --steps $steps --device "$device" --run "$links/train"
   check jobs-agent 240 "$program" agent train cartpole-dqn --steps $agent_steps --device "$device"
   for where in host "$device"; do

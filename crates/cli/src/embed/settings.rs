@@ -65,6 +65,10 @@ pub(crate) struct SettingsArgs {
     /// Samples that a device works on at once, one in each queue or more [default: one for 8 nodes]
     #[arg(long, value_name = "N")]
     edges_in_flight: Option<u32>,
+    /// Ranks that share the work, as threads: each with a device, from that of --device on; they exchange the rows of
+    /// parts [default: 1]
+    #[arg(long, value_name = "P")]
+    ranks: Option<u32>,
     /// Memory of each device: such as 8GiB; tables take it first, and edges that do not fit come from the host on each
     /// pass [default: what is free]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
@@ -183,6 +187,7 @@ impl SettingsArgs {
             queues: self.queues.unwrap_or(base.queues),
             queue_length: self.queue_length.unwrap_or(base.queue_length),
             edges_in_flight: self.edges_in_flight.or(base.edges_in_flight),
+            ranks: self.ranks.unwrap_or(base.ranks),
             device_memory: self.device_memory.or(base.device_memory),
             seed,
         }
@@ -196,6 +201,11 @@ impl SettingsArgs {
             ("edges-in-flight", self.edges_in_flight.is_some()),
             ("device-memory", self.device_memory.is_some()),
         ];
+        if self.ranks.is_some_and(|ranks| ranks > 1) && device == DeviceKind::Host {
+            let what =
+                "--ranks: threads of the host share the work: name a --device, or leave it out";
+            return Err(BadInput(what.to_owned()));
+        }
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) if device == DeviceKind::Host => {
                 let what = "the host has no queues: name a --device, or leave it out";

@@ -134,6 +134,7 @@ struct Answer<'a> {
     bytes_per_sample: f64,
     bytes_moved: f64,
     to_device_bytes: u64,
+    exchanged_bytes: u64,
     peak_memory_bytes: Option<u64>,
     load_seconds: f64,
     disk: Option<OnDisk>,
@@ -219,6 +220,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         config: &config,
         device: &device,
     };
+    note_ranks(&args.report, training);
     let metrics = (args.run.as_deref()).map(|path| RunMetrics::new(path, n_passes));
     let time_limit = select.as_ref().and_then(|select| select.time_limit_s);
     let mut show = Show::new(&args.report, time_limit, metrics.transpose()?);
@@ -252,6 +254,18 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         ..Layout::first("samples_per_s")
     };
     args.report.answer(&answer, &layout)
+}
+
+/// Says how ranks exchange rows.
+fn note_ranks(report: &ReportArgs, training: Training<'_>) {
+    let way = match training.device.kind() {
+        DeviceKind::Cuda(_) => "from card to card",
+        _ => "through host memory",
+    };
+    let n_ranks = training.config.ranks;
+    if n_ranks > 1 {
+        report.note(&format!("{n_ranks} ranks exchange the rows of parts {way}"));
+    }
 }
 
 fn answer<'a>(
@@ -288,6 +302,7 @@ fn answer<'a>(
         bytes_per_sample,
         bytes_moved: bytes_per_sample * took.samples as f64,
         to_device_bytes: took.work.to_device_bytes,
+        exchanged_bytes: took.work.exchanged_bytes,
         peak_memory_bytes: peak_memory(),
         config,
         load_seconds,

@@ -269,6 +269,7 @@ mod tests {
 
     fn no_rows() -> PartRows<f32> {
         PartRows {
+            device: shardgraph_device::Device::host(),
             values: shardgraph_device::Device::host().zeros(0).unwrap(),
             adagrad_sums: None,
         }

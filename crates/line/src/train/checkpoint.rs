@@ -311,6 +311,7 @@ fn normalised(config: &Config) -> Config {
         threads: default.threads,
         queues: default.queues,
         queue_length: default.queue_length,
+        ranks: default.ranks,
         device_memory: default.device_memory,
         ..config.clone()
     }

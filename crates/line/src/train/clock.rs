@@ -19,6 +19,8 @@ pub struct WorkTime {
     pub training_s: f64,
     /// Bytes that went to a device during the passes: edges and tables of negatives; 0 on the host.
     pub to_device_bytes: u64,
+    /// Bytes of rows that devices exchanged; 0 with one.
+    pub exchanged_bytes: u64,
 }
 
 impl WorkTime {
@@ -28,6 +30,7 @@ impl WorkTime {
         self.update_s += other.update_s;
         self.training_s += other.training_s;
         self.to_device_bytes += other.to_device_bytes;
+        self.exchanged_bytes += other.exchanged_bytes;
     }
 }
 
@@ -38,6 +41,7 @@ pub(super) struct Clock {
     update_ns: AtomicU64,
     training_ns: AtomicU64,
     to_device_bytes: AtomicU64,
+    exchanged_bytes: AtomicU64,
 }
 
 impl Clock {
@@ -48,6 +52,7 @@ impl Clock {
             update_s: seconds(&self.update_ns),
             training_s: seconds(&self.training_ns),
             to_device_bytes: self.to_device_bytes.load(Ordering::Relaxed),
+            exchanged_bytes: self.exchanged_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -69,6 +74,11 @@ impl Clock {
     /// Counts bytes that went to a device.
     pub(super) fn add_to_device(&self, bytes: u64) {
         self.to_device_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of rows that came from another device.
+    pub(super) fn add_exchanged(&self, bytes: u64) {
+        self.exchanged_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts milliseconds that a device's events measured.

@@ -4,8 +4,9 @@ use shardgraph_device::{Device, DeviceKind};
 use shardgraph_random::KeyedRng;
 
 use super::clock::Clock;
+use super::rank_devices::RankDevices;
 use super::reports::LossSum;
-use super::resident_edges::ResidentEdges;
+use super::resident_edges::{Place, ResidentEdges};
 use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::edges::Bucket;
@@ -22,6 +23,8 @@ pub(super) struct RunContext<'r> {
     pub(super) store: &'r Store,
     pub(super) config: &'r Config,
     pub(super) device: &'r Device,
+    /// It, and those of the other ranks.
+    pub(super) devices: &'r RankDevices,
     /// Groups of the tables' parts.
     pub(super) layout: Layout,
     /// Rows to start from, in place of random ones.
@@ -93,23 +96,29 @@ impl<'r> RunContext<'r> {
         settings
     }
 
-    /// The device's streams; the host has one.
+    /// The devices' streams, rank by rank; the host has one.
     fn streams(&self) -> Result<Vec<Stream>, Error> {
         let n_streams = match self.device.kind() {
             DeviceKind::Host => 1,
             _ => self.config.queues,
         };
-        let stream = |_| -> Result<Stream, Error> {
-            let device = match self.device.kind() {
-                DeviceKind::Host => self.device.clone(),
-                _ => self.device.new_stream()?,
+        let ranks = self.devices.each().iter().enumerate();
+        let streams = ranks.flat_map(|of| (0..n_streams).map(move |_| of));
+        let stream = |(rank, device): (usize, &Device)| -> Result<Stream, Error> {
+            let device = match device.kind() {
+                DeviceKind::Host => device.clone(),
+                _ => device.new_stream()?,
             };
             let parts = 0..self.store.n_parts();
             let negatives = parts.map(|part| self.negatives(&device, part));
             let negatives = negatives.collect::<Result<_, _>>()?;
-            Ok(Stream { device, negatives })
+            Ok(Stream {
+                device,
+                rank,
+                negatives,
+            })
         };
-        (0..n_streams).map(stream).collect()
+        streams.map(stream).collect()
     }
 
     /// Noise distribution of a part: degree^0.75.
@@ -131,14 +140,27 @@ impl<'r> RunContext<'r> {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) device: Device,
+    pub(super) rank: usize,
     /// Noise distribution of each part; `None` where no row of it has an edge.
     pub(super) negatives: Vec<Option<AliasTable>>,
+}
+
+impl Stream {
+    /// A bucket on this stream's device.
+    pub(super) fn place(&self, bucket_pass: BucketPass) -> Place {
+        Place {
+            rank: self.rank,
+            bucket: bucket_pass.bucket(),
+        }
+    }
 }
 
 /// What all jobs of an order share.
 #[derive(Debug)]
 pub(super) struct OrderContext<'s> {
     pub(super) run: RunContext<'s>,
+    /// 1 or 2.
+    pub(super) order: u32,
     pub(super) settings: Settings,
     pub(super) streams: Vec<Stream>,
     first_rate: f32,
@@ -154,6 +176,7 @@ impl<'s> OrderContext<'s> {
         clock: &'s Clock,
     ) -> Result<OrderContext<'s>, Error> {
         Ok(OrderContext {
+            order: planner.order,
             settings: run.settings(planner.order),
             streams: run.streams()?,
             first_rate: run.config.first_rate(),

@@ -31,7 +31,7 @@ pub(super) fn check_tables<T: Scalar>(
     tables: &[Vec<PartRows<T>>],
 ) -> Result<(), Error> {
     let rows: Vec<&PartRows<T>> = tables.iter().flatten().collect();
-    run.row_pool().map(&rows, |rows| rows.check(run.device))?;
+    run.row_pool().map(&rows, |rows| rows.check())?;
     Ok(())
 }
 

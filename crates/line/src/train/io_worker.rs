@@ -209,7 +209,7 @@ impl<T: Scalar> IoServer<T> {
         let len = parts.iter().map(PartRows::bytes).sum::<u64>();
         let mut out = RowWriter::create(file, len, &mut self.bounce, &self.quota)?;
         for part in parts {
-            part.write(&self.device, &mut out)?;
+            part.write(&mut out)?;
         }
         out.finish()
     }

@@ -80,8 +80,8 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
     /// Root of the mean square of the lengths of the vertex rows that are in memory and not at work.
     pub(super) fn row_norm(&self) -> Result<f64, Error> {
         let rows: Vec<&PartRows<T>> = self.tables[0].iter().flatten().collect();
-        let (pool, device) = (self.run.row_pool(), self.run.device);
-        let squares = pool.map(&rows, |rows| rows.sum_of_squares(device))?;
+        let pool = self.run.row_pool();
+        let squares = pool.map(&rows, |rows| rows.sum_of_squares())?;
         let n_rows = f64::from(self.run.store.n_nodes().max(1));
         Ok((squares.iter().sum::<f64>() / n_rows).sqrt())
     }

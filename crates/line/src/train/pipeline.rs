@@ -3,8 +3,8 @@
 //! Buckets that are in the device's memory already pass by the queues.
 //!
 //! The jobs of a step touch different parts, so streams never wait for one another. Rows go from
-//! the stream that had them to the one that needs them with an event between, and back when the
-//! step is over.
+//! the stream that had them to the one that needs them with an event between, and by a copy where
+//! that is another device's.
 //!
 //! # Source
 //! The second figure of the paper that `docs/method/line.md` names.
@@ -39,8 +39,13 @@ pub(super) fn train<T: Scalar>(
 ) -> Result<Vec<LoadedJob<T>>, Error> {
     let n_queues = context.streams.len();
     let mut queues: Vec<Vec<LoadedJob<T>>> = (0..n_queues).map(|_| Vec::new()).collect();
-    for (at, job) in jobs.into_iter().rev().enumerate() {
-        queues[at % n_queues].push(job);
+    let mut n_jobs = vec![0; context.run.devices.each().len()];
+    for loaded in jobs.into_iter().rev() {
+        let n_parts = context.run.store.n_parts();
+        let rank = (context.run.devices).rank_of(&loaded.job, context.order, n_parts);
+        let of_rank = n_queues / n_jobs.len();
+        queues[rank * of_rank + n_jobs[rank] % of_rank].push(loaded);
+        n_jobs[rank] += 1;
     }
     let n_samplers = (context.run.config.threads / n_queues).max(1);
     thread::scope(|scope| {
@@ -49,7 +54,7 @@ pub(super) fn train<T: Scalar>(
             .map(|(jobs, stream)| {
                 let passes = jobs.iter().flat_map(|loaded| &loaded.job.bucket_passes);
                 let is_missing = |pass: &&BucketPass| {
-                    pass.n_samples > 0 && !context.run.resident.has(pass.bucket())
+                    pass.n_samples > 0 && !context.run.resident.has(stream.place(**pass))
                 };
                 let missing: Vec<BucketPass> = passes.filter(is_missing).copied().collect();
                 let samplers = sampling_threads(scope, context, &missing, n_samplers)?;
@@ -105,12 +110,14 @@ fn device_queue<T: Scalar>(
     let mut events = VecDeque::new();
     let mut n_taken = 0;
     for loaded in &mut jobs {
-        adopt(loaded, &stream.device)?;
+        context
+            .clock
+            .add_exchanged(move_to(loaded, &stream.device)?);
         for bucket_pass in loaded.job.bucket_passes.clone() {
             if bucket_pass.n_samples == 0 {
                 continue;
             }
-            let edges = match context.run.resident.take(bucket_pass.bucket()) {
+            let edges = match context.run.resident.take(stream.place(bucket_pass)) {
                 Some(mut edges) => {
                     edges.adopt(&stream.device)?;
                     edges
@@ -125,7 +132,7 @@ fn device_queue<T: Scalar>(
             let permuted = context.permuted(stream, bucket_pass, &edges)?;
             let in_order = permuted.as_ref().unwrap_or(&edges);
             context.train_bucket(stream, bucket_pass, in_order, loaded)?;
-            context.run.resident.keep(bucket_pass.bucket(), edges);
+            context.run.resident.keep(stream.place(bucket_pass), edges);
             events.push_back((begin, stream.device.record()?));
             if events.len() == IN_FLIGHT {
                 wait_for(context, events.pop_front())?;
@@ -134,9 +141,6 @@ fn device_queue<T: Scalar>(
     }
     while let Some(pair) = events.pop_front() {
         wait_for(context, Some(pair))?;
-    }
-    for loaded in &mut jobs {
-        adopt(loaded, context.run.device)?;
     }
     Ok(jobs)
 }
@@ -160,14 +164,9 @@ fn next(queue: &Receiver<Prepared>) -> Prepared {
     }
 }
 
-/// Makes a job's rows those of a stream.
-fn adopt<T: Scalar>(loaded: &mut LoadedJob<T>, stream: &Device) -> Result<(), Error> {
-    let rows = loaded
-        .vertex_rows
-        .iter_mut()
-        .chain(&mut loaded.context_rows);
-    for rows in rows {
-        stream.adopt(&mut rows.values)?;
-    }
-    Ok(())
+/// Makes a job's rows those of a stream; gives the bytes that other devices had.
+fn move_to<T: Scalar>(loaded: &mut LoadedJob<T>, stream: &Device) -> Result<u64, Error> {
+    let vertex = loaded.vertex_rows.iter_mut();
+    let mut rows = vertex.chain(&mut loaded.context_rows);
+    rows.try_fold(0, |bytes, rows| Ok(bytes + rows.move_to(stream)?))
 }

@@ -1,10 +1,9 @@
-//! Buckets of edges that stay in a device's memory from pass to pass, as far as there is room.
+//! Buckets of edges that stay in devices' memory from pass to pass, as far as there is room.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use shardgraph_device::Device;
-
+use super::rank_devices::RankDevices;
 use super::worker_pool::locked;
 use crate::device_memory::edge_bytes;
 use crate::kernels::sgns::EdgeList;
@@ -17,14 +16,21 @@ pub(super) struct ResidentEdges(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes for buckets that are not here yet.
-    room: u64,
+    /// Bytes on each device for buckets that are not there yet.
+    rooms: Vec<u64>,
     /// Buckets that stay; `None` while a stream has one.
-    buckets: BTreeMap<Pair, Option<EdgeList>>,
+    buckets: BTreeMap<Place, Option<EdgeList>>,
+}
+
+/// A bucket on the device of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) rank: usize,
+    pub(super) bucket: Pair,
 }
 
 impl ResidentEdges {
-    /// With the room that a device has beside the tables; `held_rows` are the bytes of rows in memory,
+    /// With the room that each device has beside the tables; `held_rows` are the bytes of rows in memory,
     /// where not all of them are. None on the host, and in the deterministic mode, whose order of edges
     /// is the host's.
     ///
@@ -33,40 +39,46 @@ impl ResidentEdges {
     pub(super) fn new(
         store: &Store,
         config: &Config,
-        device: &Device,
+        devices: &RankDevices,
         held_rows: Option<u64>,
     ) -> Result<ResidentEdges, Error> {
-        if config.mode_on(device.kind()) == Mode::Deterministic {
+        if config.mode_on(devices.first().kind()) == Mode::Deterministic {
             return Ok(ResidentEdges::default());
         }
-        let memory = DeviceMemory::of(device, config)?;
-        let room = memory.map(|memory| memory.room_for_edges(store, held_rows));
+        let room = |device| {
+            let memory = DeviceMemory::of(device, config)?;
+            let room = memory.map(|memory| memory.room_for_edges(store, held_rows));
+            Ok(room.transpose()?.unwrap_or(0))
+        };
+        let rooms: Result<Vec<u64>, Error> = devices.each().iter().map(room).collect();
         let state = State {
-            room: room.transpose()?.unwrap_or(0),
+            rooms: rooms?,
             ..State::default()
         };
         Ok(ResidentEdges(Mutex::new(state)))
     }
 
     /// True for a bucket that is in the device's memory.
-    pub(super) fn has(&self, bucket: Pair) -> bool {
-        locked(&self.0).buckets.contains_key(&bucket)
+    pub(super) fn has(&self, place: Place) -> bool {
+        locked(&self.0).buckets.contains_key(&place)
     }
 
     /// A bucket that is in the device's memory, for a stream; it goes back by [`ResidentEdges::keep`].
-    pub(super) fn take(&self, bucket: Pair) -> Option<EdgeList> {
-        locked(&self.0).buckets.get_mut(&bucket)?.take()
+    pub(super) fn take(&self, place: Place) -> Option<EdgeList> {
+        locked(&self.0).buckets.get_mut(&place)?.take()
     }
 
     /// Keeps a bucket for the next pass, if there is room or it has been here.
-    pub(super) fn keep(&self, bucket: Pair, edges: EdgeList) {
+    pub(super) fn keep(&self, place: Place, edges: EdgeList) {
         let bytes = edges.len() as u64 * edge_bytes(edges.is_weighted());
         let mut state = locked(&self.0);
-        if let Some(place) = state.buckets.get_mut(&bucket) {
-            *place = Some(edges);
-        } else if bytes <= state.room {
-            state.room -= bytes;
-            state.buckets.insert(bucket, Some(edges));
+        if let Some(kept) = state.buckets.get_mut(&place) {
+            *kept = Some(edges);
+        } else if let Some(room) = state.rooms.get_mut(place.rank)
+            && bytes <= *room
+        {
+            *room -= bytes;
+            state.buckets.insert(place, Some(edges));
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::{Error, Optimiser};
 /// Rows of a part of a table, and with Adagrad the sum of squares of each.
 #[derive(Debug)]
 pub(super) struct PartRows<T: Scalar> {
+    /// The stream that has them.
+    pub(super) device: Device,
     pub(super) values: Buffer<T>,
     pub(super) adagrad_sums: Option<Buffer>,
 }
@@ -81,9 +83,27 @@ impl<T: Scalar> PartRows<T> {
         })?;
         let sums = shape.n_sums().map(|n| run.device.zeros(n));
         Ok(PartRows {
+            device: run.device.clone(),
             values,
             adagrad_sums: sums.transpose()?,
         })
+    }
+
+    /// Hands the rows to another stream, by a copy where it is another device's; gives the bytes of that.
+    ///
+    /// # Errors
+    /// The devices'.
+    pub(super) fn move_to(&mut self, stream: &Device) -> Result<u64, Error> {
+        let mut copied = 0;
+        match stream.is_beside(&self.device) {
+            true => stream.adopt(&mut self.values)?,
+            false => {
+                self.values = stream.copy_from(&self.device, &self.values)?;
+                copied = (self.values.len() * size_of::<T>()) as u64;
+            }
+        }
+        self.device = stream.clone();
+        Ok(copied)
     }
 
     /// Bytes in a file.
@@ -93,15 +113,15 @@ impl<T: Scalar> PartRows<T> {
     }
 
     /// Refuses numbers that are not finite, or saturated.
-    pub(super) fn check(&self, device: &Device) -> Result<(), Error> {
-        with_host(device, &self.values, check_sound)
+    pub(super) fn check(&self) -> Result<(), Error> {
+        with_host(&self.device, &self.values, check_sound)
     }
 
     /// Writes rows, then sums of squares; refuses numbers that are not finite, or saturated.
-    pub(super) fn write(&self, device: &Device, out: &mut RowWriter<'_>) -> Result<(), Error> {
-        write_values(device, &self.values, out)?;
+    pub(super) fn write(&self, out: &mut RowWriter<'_>) -> Result<(), Error> {
+        write_values(&self.device, &self.values, out)?;
         match &self.adagrad_sums {
-            Some(sums) => write_values(device, sums, out),
+            Some(sums) => write_values(&self.device, sums, out),
             None => Ok(()),
         }
     }
@@ -121,15 +141,16 @@ impl<T: Scalar> PartRows<T> {
         let values = read_values(device, shape.n_values(), input, values)?;
         let sums = shape.n_sums().map(|n| read_values(device, n, input, sums));
         Ok(PartRows {
+            device: device.clone(),
             values,
             adagrad_sums: sums.transpose()?,
         })
     }
 
     /// The sum of the squares of all values.
-    pub(super) fn sum_of_squares(&self, device: &Device) -> Result<f64, Error> {
+    pub(super) fn sum_of_squares(&self) -> Result<f64, Error> {
         let mut sum = 0.0;
-        with_host(device, &self.values, |values| {
+        with_host(&self.device, &self.values, |values| {
             sum = values.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
             Ok(())
         })?;
@@ -152,7 +173,7 @@ impl<T: Scalar> PartRows<T> {
         mut take: impl FnMut(u32, &[T]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let n_rows = run.store.partition().n_rows(part);
-        with_host(run.device, &self.values, |values| {
+        with_host(&self.device, &self.values, |values| {
             let dim = values.len() / n_rows.max(1) as usize;
             (0..n_rows)
                 .zip(values.chunks_exact(dim.max(1)))

@@ -4,6 +4,7 @@ use super::bucket_trainer::LoadedJob;
 use super::context::OrderContext;
 use super::export::check_tables;
 use super::partition_buffer::PartitionBuffer;
+use super::rank_devices::RankDevices;
 use super::resident_edges::ResidentEdges;
 use super::scalar::Scalar;
 use super::worker_pool::WorkerPool;
@@ -339,10 +340,13 @@ pub(super) fn context<'r>(
     device: &'r Device,
 ) -> RunContext<'r> {
     static NOTHING_STAYS: LazyLock<ResidentEdges> = LazyLock::new(ResidentEdges::default);
+    static HOST: LazyLock<RankDevices> =
+        LazyLock::new(|| RankDevices::open(&Device::host(), &Config::default()).unwrap());
     RunContext {
         store,
         config,
         device,
+        devices: &HOST,
         layout: Layout::WHOLE,
         warm_start: None,
         losses: None,

@@ -142,6 +142,62 @@ fn what_does_not_fit_comes_on_each_pass() {
     assert!(error.to_string().contains(&message), "{error}");
 }
 
+/// Several devices exchange parts: with batches the bits of one device, and of one sample at a time in
+/// each queue too. Vertex parts of order 2 stay where they are.
+#[test]
+fn ranks_give_the_rows_of_one_device() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(64, 4);
+    for (order, mode) in [
+        (Order::Both, Mode::Deterministic),
+        (Order::First, Mode::Hogwild),
+        (Order::Second, Mode::Hogwild),
+    ] {
+        let of = |ranks, queues| {
+            let config = Config {
+                ranks,
+                epochs: 3,
+                mode: Some(mode),
+                edges_in_flight: Some(ranks * queues as u32),
+                ..for_device(order, queues)
+            };
+            train(&store, &config, &device, &mut |_| {}).unwrap()
+        };
+        let one = of(1, 1);
+        assert_eq!(one.work.exchanged_bytes, 0);
+        for (ranks, queues) in [(2, 1), (3, 1), (4, 2)] {
+            let several = of(ranks, queues);
+            assert!(several.embedding == one.embedding, "{order:?} {ranks}");
+            assert!(several.work.exchanged_bytes > 0);
+        }
+        // Of each of 4 * 4 pairs of a pass at most the context comes, and at the beginning a vertex part.
+        if order == Order::Second {
+            let part = 16 * 8 * 4;
+            let most = (3 * 16 + 4) * part;
+            assert!(of(2, 1).work.exchanged_bytes <= most);
+        }
+    }
+}
+
+/// Edges stay on the ranks' devices: none goes to one twice.
+#[test]
+fn edges_stay_on_the_devices_of_ranks() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(64, 4);
+    let bytes = |epochs| {
+        let config = Config {
+            epochs,
+            ranks: 2,
+            ..for_device(Order::Second, 1)
+        };
+        let trained = train(&store, &config, &device, &mut |_| {}).unwrap();
+        (trained.work.to_device_bytes, trained.work.exchanged_bytes)
+    };
+    // Rows go through the host from one emulated device to another.
+    let ((two, rows_of_two), (four, rows_of_four)) = (bytes(2), bytes(4));
+    assert_eq!(four - two, rows_of_four - rows_of_two);
+}
+
 /// Batches summed up row by row give the same bits for any number of queues and threads.
 #[test]
 fn queues_change_nothing_in_the_deterministic_mode_of_a_device() {
