@@ -136,6 +136,28 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<TrainOutcome, Error> {
+    train_as_rank(&mut Comm::solo(), start, options, progress)
+}
+
+/// As [`train`], as one rank of a world: all call it with the same arguments, and all get the same agent.
+///
+/// Several processes are the ranks; one alone has those of `options`, as threads. Rank 0 alone touches the folder and calls `progress`; to resume, it sends the
+/// others its checkpoint.
+///
+/// # Errors
+/// As [`train`]; also where a rank has other arguments than rank 0. Where a rank cannot go on for a reason of its own, the others are told.
+/// # Determinism
+/// As [`train`].
+pub fn train_as_rank(
+    comm: &mut Comm,
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<TrainOutcome, Error> {
+    if comm.size() > 1 {
+        let mut ranks = Ranks::new(comm, options.deadline);
+        return ranks.fail_together(|ranks| run(ranks, start, options, progress));
+    }
     match start {
         Start::New { config, .. } => {
             config.check_on(&options.environments_of(config)?)?;
@@ -153,25 +175,6 @@ pub fn train(
             }
         })
     })
-}
-
-/// As [`train`], as one rank of a world: all call it with the same arguments, and all get the same agent.
-///
-/// The number of ranks is that of `comm`, not that of `options`. Rank 0 alone touches the folder and calls `progress`; to resume, it sends the
-/// others its checkpoint.
-///
-/// # Errors
-/// As [`train`]; also where a rank has other arguments than rank 0. Where a rank cannot go on for a reason of its own, the others are told.
-/// # Determinism
-/// As [`train`].
-pub fn train_as_rank(
-    comm: &mut Comm,
-    start: &Start,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<TrainOutcome, Error> {
-    let mut ranks = Ranks::new(comm, options.deadline);
-    ranks.fail_together(|ranks| run(ranks, start, options, progress))
 }
 
 fn run(

@@ -6,10 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_agents::{
-    AgentConfig, RunOptions, Start, TrainOutcome, TrainProgress, check_processes, train,
-    train_as_rank,
+    AgentConfig, RunOptions, Start, TrainOutcome, TrainProgress, check_processes, train_as_rank,
 };
-use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, Timer};
 
 use crate::agent_answer::{Counts, Head, Tail};
@@ -96,7 +95,7 @@ struct Inputs {
     options: RunOptions,
 }
 
-/// Trains and prints the answer.
+/// Trains and prints the answer; of several processes the first alone prints. Where one fails, the others lose a rank.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
     let (start, config) = match start(args) {
@@ -106,19 +105,27 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if agent_topology::is_topology(&config.algorithm) {
         return run_topology(args, &start, &config);
     }
-    match args.world.open(args.world.ranks, deadline)? {
-        World::Threads(n_ranks) => {
-            let inputs = load(args, start, n_ranks, false, &args.report)?;
-            let timer = Timer::start(&Device::host());
-            let mut show = Show::new(&args.report);
-            let outcome = train(&inputs.start, &inputs.options, &mut |report| {
-                show.step(report);
-            })?;
-            drop(show);
-            finish(args, &inputs, &outcome, timer.elapsed_s())
-        }
-        World::Process(mut comm) => run_as_rank(args, start, &mut comm, deadline),
-    }
+    let World {
+        mut comm,
+        n_ranks,
+        rank,
+    } = args.world.open(args.world.ranks, deadline)?;
+    let comm = &mut comm;
+    let report = args.report.of_rank(comm.rank());
+    let inputs = load(args, start, n_ranks, rank.is_some(), &report);
+    let inputs = settle(comm, inputs, deadline)?;
+    let timer = Timer::start(&Device::host());
+    let mut show = Show::new(&report);
+    let outcome = train_as_rank(comm, &inputs.start, &inputs.options, &mut |report| {
+        show.step(report);
+    });
+    drop(show);
+    let outcome = settle(comm, outcome.map_err(anyhow::Error::from), deadline)?;
+    let finished = match comm.rank() {
+        0 => finish(args, &inputs, &outcome, timer.elapsed_s()),
+        _ => Ok(()),
+    };
+    settle(comm, finished, deadline)
 }
 
 /// What is wrong with the settings of one process of several: said where the others can hear it, for some seconds.
@@ -128,7 +135,11 @@ fn told(args: &TrainArgs, error: anyhow::Error, deadline: Timeout) -> anyhow::Er
     }
     let patience = Timeout::after(deadline.duration().min(Duration::from_secs(10)));
     match args.world.open(args.world.ranks, patience) {
-        Ok(World::Process(mut comm)) => {
+        Ok(World {
+            mut comm,
+            rank: Some(_),
+            ..
+        }) => {
             let settled = settle(&mut comm, Err::<(), _>(error), patience);
             let said = || anyhow::anyhow!("the ranks disagree on what is wrong");
             settled.err().unwrap_or_else(said)
@@ -201,30 +212,6 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
             Err(BadInput(text.to_owned()).into())
         }
     }
-}
-
-/// As one of several processes, of which the first alone prints. Where one fails, the others lose a rank.
-fn run_as_rank(
-    args: &TrainArgs,
-    start: Start,
-    comm: &mut Comm,
-    deadline: Timeout,
-) -> anyhow::Result<()> {
-    let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, start, comm.size(), true, &report);
-    let inputs = settle(comm, inputs, deadline)?;
-    let timer = Timer::start(&Device::host());
-    let mut show = Show::new(&report);
-    let outcome = train_as_rank(comm, &inputs.start, &inputs.options, &mut |report| {
-        show.step(report);
-    });
-    drop(show);
-    let outcome = settle(comm, outcome.map_err(anyhow::Error::from), deadline)?;
-    let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcome, timer.elapsed_s()),
-        _ => Ok(()),
-    };
-    settle(comm, finished, deadline)
 }
 
 fn load(

@@ -134,16 +134,15 @@ struct Answer {
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
     let device = device(args)?;
-    let mut comm = match args.world.open(args.world.ranks, deadline)? {
-        World::Threads(1) => Comm::solo(),
-        World::Threads(n) => {
-            return Err(BadInput(format!(
-                "--ranks {n}: ranks are processes here, started by mpirun, srun or torchrun; for threads of one process give --threads {n}"
-            ))
-            .into());
-        }
-        World::Process(comm) => comm,
-    };
+    let World {
+        mut comm, n_ranks, ..
+    } = args.world.open(args.world.ranks, deadline)?;
+    if n_ranks != comm.size() {
+        return Err(BadInput(format!(
+            "--ranks {n_ranks}: ranks are processes here, started by mpirun, srun or torchrun; for threads of one process give --threads {n_ranks}"
+        ))
+        .into());
+    }
     let inputs = inputs(args, device);
     let inputs = settle(&mut comm, inputs, deadline)?;
     let trained = train_as(args, &inputs, &mut comm);

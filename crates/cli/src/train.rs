@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
 use crate::text::Layout;
-use crate::world::{ExchangeArgs, Processes, WorldArgs, of_first, settle};
+use crate::world::{ExchangeArgs, World, WorldArgs, of_first, settle};
 use crate::{interrupt, output_file};
 
 const EXAMPLE: &str = "\
@@ -182,12 +182,12 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let ranks = args.world.ranks.or(known.and_then(|file| file.ranks));
     let deadline = args.world.timeout.or(known.and_then(|file| file.timeout));
     let deadline = deadline.unwrap_or_default();
-    let mut processes: Processes = args.world.open(ranks, deadline)?.into();
-    let comm = &mut processes.comm;
+    let mut world = args.world.open(ranks, deadline)?;
+    let comm = &mut world.comm;
     let report = args.report.of_rank(comm.rank());
     let steps = steps_to(args, || of_first(comm, deadline, || target(args)))?;
-    let inputs = load(args, file, &report, &processes, deadline, steps);
-    let comm = &mut processes.comm;
+    let inputs = load(args, file, &report, &world, deadline, steps);
+    let comm = &mut world.comm;
     let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report, &inputs);
@@ -224,13 +224,13 @@ fn load(
     args: &TrainArgs,
     file: Result<ConfigFile, BadInput>,
     report: &ReportArgs,
-    processes: &Processes,
+    world: &World,
     deadline: Timeout,
     steps: Option<u64>,
 ) -> anyhow::Result<Inputs> {
     let file = file?;
     let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
-    let device = args.world.device(kind, processes.rank.is_some(), report)?;
+    let device = args.world.device(kind, world.rank.is_some(), report)?;
     let config = config(args, &file, steps)?;
     let folder = folder(args, &file)?;
     if let Some(svg) = &args.svg {
@@ -244,7 +244,7 @@ fn load(
         config,
         options: RunOptions {
             problem: None,
-            n_ranks: processes.n_ranks,
+            n_ranks: world.n_ranks,
             n_batch_ranks: args.batch_ranks.or(file.batch_ranks).unwrap_or(1),
             communication: args.exchange.communication.or(file.communication),
             folder: Some(folder.to_owned()),

@@ -96,35 +96,28 @@ const DECLINING: Duration = Duration::from_secs(10);
 
 const NO_LAUNCHER: &str = "--comm tcp: no launcher has said which rank this is; set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start with torchrun, srun or mpirun";
 
-/// The ranks of a command.
-pub(crate) enum World {
-    /// So many threads of this process.
-    Threads(u32),
-    /// This process is one rank.
-    Process(Comm),
-}
-
 /// The processes of a command; one alone has its ranks as threads.
-pub(crate) struct Processes {
+pub(crate) struct World {
     pub(crate) comm: Comm,
     pub(crate) n_ranks: u32,
     /// Rank of this process, where a launcher started it.
     pub(crate) rank: Option<u32>,
 }
 
-impl From<World> for Processes {
-    fn from(world: World) -> Processes {
-        match world {
-            World::Threads(n_ranks) => Processes {
-                comm: Comm::solo(),
-                n_ranks,
-                rank: None,
-            },
-            World::Process(comm) => Processes {
-                n_ranks: comm.size(),
-                rank: Some(comm.rank()),
-                comm,
-            },
+impl World {
+    fn of_threads(n_ranks: u32) -> World {
+        World {
+            comm: Comm::solo(),
+            n_ranks,
+            rank: None,
+        }
+    }
+
+    fn of_processes(comm: Comm) -> World {
+        World {
+            n_ranks: comm.size(),
+            rank: Some(comm.rank()),
+            comm,
         }
     }
 }
@@ -143,15 +136,15 @@ impl WorldArgs {
         };
         match launch {
             Some(launch) if self.takes_mpi(&launch) => {
-                self.join_mpi(&launch, deadline).map(World::Process)
+                self.join_mpi(&launch, deadline).map(World::of_processes)
             }
-            Some(launch) => join(launch, deadline).map(World::Process),
+            Some(launch) => join(launch, deadline).map(World::of_processes),
             None if self.comm == CommChoice::Mpi => Err(BadInput(
                 "--comm mpi: no launcher has started this process: start it with mpirun, mpiexec or srun".to_owned(),
             )
             .into()),
             None if self.comm == CommChoice::Tcp => Err(BadInput(NO_LAUNCHER.to_owned()).into()),
-            None => Ok(World::Threads(ranks.unwrap_or(1))),
+            None => Ok(World::of_threads(ranks.unwrap_or(1))),
         }
     }
 

@@ -1,10 +1,12 @@
 //! Solving one graph on P ranks: cut, run the episode, check the answer.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use shardgraph_collectives::Comm;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
+use shardgraph_job::World;
 use shardgraph_layers::Path;
 use shardgraph_shard::{Adjacency, Storage};
 
@@ -13,7 +15,7 @@ use crate::error::ErrorKind;
 use crate::exchange::Exchange;
 use crate::inference::Episode;
 use crate::kept_scores::is_sparse;
-use crate::on_ranks::{SameAnswer, agree_on_input, on_threads, options_on};
+use crate::on_ranks::{SameAnswer, agree_on_input, options_on};
 use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
 use crate::{Error, SolveOptions, TrainedPolicy, solve_problem};
 use job::PolicyRun;
@@ -220,10 +222,18 @@ pub fn score_nodes(
     }
     let job = PolicyRun::new(adjacency, policy, options)?;
     job.check_memory(1)?;
-    let parts = on_threads(options, &|comm| job.score_rank(comm))?;
-    let seconds = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);
-    let exchange = parts.first().and_then(|part| part.exchange);
-    let values: Vec<Vec<f32>> = parts.into_iter().map(|part| part.values).collect();
+    let parts = Mutex::new(BTreeMap::new());
+    World::Threads(options.n_ranks).run(options.deadline, |ranks| -> Result<(), Error> {
+        let part = job.score_rank(ranks.comm)?;
+        if let Ok(mut parts) = parts.lock() {
+            parts.insert(ranks.rank(), part);
+        }
+        Ok(())
+    })?;
+    let parts = parts.into_inner().unwrap_or_default();
+    let seconds = parts.values().map(|part| part.seconds).fold(0.0, f64::max);
+    let exchange = parts.get(&0).and_then(|part| part.exchange);
+    let values: Vec<Vec<f32>> = parts.into_values().map(|part| part.values).collect();
     Ok(Scores {
         values: values.concat(),
         path: job.path,

@@ -8,8 +8,8 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_rgcn::import::LabelledNodes;
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
-    Config, EpochReport, Error, Execution, Labels, LinkOptions, Outcome, RunOptions, target_epochs,
-    target_link_epochs, train, train_as_rank,
+    Config, EpochReport, Error, Execution, LinkOptions, Outcome, RunOptions, target_epochs,
+    target_link_epochs, train_as_rank,
 };
 
 use super::PartitionArgs;
@@ -138,45 +138,26 @@ impl TrainArgs {
     }
 }
 
-/// Loads the data, trains and prints the answer.
+/// Loads the data, trains and prints the answer; of several processes, which all end with the same exit code, the first alone prints.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if args.links.task == Task::Links {
         return train_links(args);
     }
     let deadline = args.world.timeout.unwrap_or_default();
-    match args.world.open(args.world.ranks, deadline)? {
-        World::Threads(n_ranks) => {
-            let epochs = args.epochs_to(|| args.target(target_epochs))?;
-            let inputs = load(args, Ranks::Threads(n_ranks), epochs)?;
-            let timer = Timer::start(&Device::host());
-            let graph = &inputs.data.graph;
-            let outcomes = train_all(&inputs, &args.report, &mut |given, progress| {
-                train(graph, given.labels, given.config, given.options, progress)
-            })?;
-            finish(args, &inputs, &outcomes, timer.elapsed_s())
-        }
-        World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
-    }
-}
-
-/// As one of several processes. All end with the same exit code; the first alone prints.
-fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::Result<()> {
+    let World {
+        mut comm,
+        n_ranks,
+        rank,
+    } = args.world.open(args.world.ranks, deadline)?;
+    let comm = &mut comm;
     let of_run = || of_first(comm, deadline, || args.target(target_epochs));
     let epochs = args.epochs_to(of_run)?;
-    let inputs = load(args, Ranks::Processes(comm.size()), epochs);
+    let inputs = load(args, n_ranks, rank.is_some(), epochs);
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
-    let graph = &inputs.data.graph;
-    let outcomes = train_all(&inputs, &report, &mut |given, progress| {
-        let Given {
-            labels,
-            config,
-            options,
-        } = given;
-        train_as_rank(comm, graph, labels, config, options, progress)
-    })?;
+    let outcomes = train_all(comm, &inputs, &report)?;
     let finished = match comm.rank() {
         0 => finish(args, &inputs, &outcomes, timer.elapsed_s()),
         _ => Ok(()),
@@ -212,19 +193,13 @@ pub(super) struct Inputs {
     pub(super) valid_share: Option<f64>,
 }
 
-/// The ranks of a run.
-#[derive(Clone, Copy)]
-enum Ranks {
-    Threads(u32),
-    Processes(u32),
-}
-
-fn load(args: &TrainArgs, ranks: Ranks, epochs: Option<u32>) -> anyhow::Result<Inputs> {
+fn load(
+    args: &TrainArgs,
+    n_ranks: u32,
+    is_process: bool,
+    epochs: Option<u32>,
+) -> anyhow::Result<Inputs> {
     check(args)?;
-    let (n_ranks, is_process) = match ranks {
-        Ranks::Threads(n_ranks) => (n_ranks, false),
-        Ranks::Processes(n_ranks) => (n_ranks, true),
-    };
     let device = (args.world).device(args.device.kind, is_process, &args.report)?;
     let mut data = args.data.load()?;
     let has_validation = args.data.has_valid();
@@ -284,14 +259,11 @@ fn finish(
 /// Trains a model that predicts links.
 fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
-    let n_ranks = match args.world.open(args.world.ranks, Timeout::default())? {
-        World::Threads(n_ranks) => n_ranks,
-        World::Process(comm) if comm.size() == 1 => 1,
-        World::Process(_) => {
-            let text = "--task links trains in one process: its ranks are threads (--ranks)";
-            return Err(BadInput(text.to_owned()).into());
-        }
-    };
+    let World { comm, n_ranks, .. } = args.world.open(args.world.ranks, Timeout::default())?;
+    if comm.size() > 1 {
+        let text = "--task links trains in one process: its ranks are threads (--ranks)";
+        return Err(BadInput(text.to_owned()).into());
+    }
     check(args)?;
     let useless = [
         ("--repeats", args.repeats > 1),
@@ -359,56 +331,28 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one model is trained with.
-#[derive(Clone, Copy)]
-struct Given<'a> {
-    labels: &'a Labels,
-    config: &'a Config,
-    options: &'a RunOptions,
-}
-
-/// Trains one model.
-type TrainOne<'a> =
-    dyn FnMut(Given<'_>, &mut (dyn FnMut(&EpochReport) + Send)) -> Result<Outcome, Error> + 'a;
-
-impl Given<'_> {
-    /// The best number of epochs by nodes that are held back; no folder learns of it.
-    fn best_epoch(
-        &self,
-        share: f64,
-        train_one: &mut TrainOne<'_>,
-        progress: &mut (dyn FnMut(&EpochReport) + Send),
-    ) -> Result<u32, Error> {
-        let labels = self.labels.hold_back(share, self.config.seed)?;
-        let options = RunOptions {
-            folder: None,
-            ..self.options.clone()
-        };
-        let config = self.config.clone().with_validation();
-        let held = Given {
-            labels: &labels,
-            config: &config,
-            options: &options,
-        };
-        Ok(train_one(held, progress)?.best_epoch)
-    }
-}
-
-impl Inputs {
-    fn given<'a>(&'a self, config: &'a Config) -> Given<'a> {
-        Given {
-            labels: &self.labelled.labels,
-            config,
-            options: &self.options,
-        }
-    }
+/// The best number of epochs by nodes that are held back; no folder learns of it.
+fn best_epoch(
+    comm: &mut Comm,
+    inputs: &Inputs,
+    share: f64,
+    config: &Config,
+    progress: &mut (dyn FnMut(&EpochReport) + Send),
+) -> Result<u32, Error> {
+    let labels = inputs.labelled.labels.hold_back(share, config.seed)?;
+    let options = RunOptions {
+        folder: None,
+        ..inputs.options.clone()
+    };
+    let (graph, config) = (&inputs.data.graph, config.clone().with_validation());
+    Ok(train_as_rank(comm, graph, &labels, &config, &options, progress)?.best_epoch)
 }
 
 /// A model for each seed.
 fn train_all(
+    comm: &mut Comm,
     inputs: &Inputs,
     report: &ReportArgs,
-    train_one: &mut TrainOne<'_>,
 ) -> anyhow::Result<Vec<Outcome>> {
     let (config, options) = (&inputs.config, &inputs.options);
     report.warn_of_damage(options.folder.as_deref(), options.resume);
@@ -425,10 +369,11 @@ fn train_all(
             show.update(n * n_epochs + report.step.min(n_epochs), text);
         };
         if let Some(share) = inputs.valid_share {
-            let given = inputs.given(&config);
-            config.epochs = given.best_epoch(share, train_one, &mut progress)?;
+            config.epochs = best_epoch(comm, inputs, share, &config, &mut progress)?;
         }
-        outcomes.push(train_one(inputs.given(&config), &mut progress)?);
+        let (graph, labels) = (&inputs.data.graph, &inputs.labelled.labels);
+        let outcome = train_as_rank(comm, graph, labels, &config, options, &mut progress)?;
+        outcomes.push(outcome);
     }
     Ok(outcomes)
 }

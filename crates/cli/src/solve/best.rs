@@ -22,7 +22,7 @@ use crate::graph_argument::{GraphArgs, Origin};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::{Processes, settle};
+use crate::world::{World, settle};
 
 /// Seconds for the policy and the search once the reductions are done.
 pub(super) const SECONDS_AFTER_REDUCTIONS: f64 = 1.0;
@@ -58,12 +58,11 @@ type Play<'s> = dyn FnMut(&Loaded, &SolveOptions, &mut (dyn FnMut(u32, usize) + 
 /// Loads, solves, writes the nodes of the answer and prints it. Of several processes the first alone searches, writes and prints; the others wait for the policy's turn, and for the end.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
     let timeout = args.world.timeout.unwrap_or_default();
-    let world = args.world.open(args.world.ranks, timeout)?;
-    let Processes {
+    let World {
         mut comm,
         n_ranks,
         rank,
-    } = world.into();
+    } = args.world.open(args.world.ranks, timeout)?;
     let comm = &mut comm;
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, problem, &report, rank);

@@ -18,7 +18,7 @@ use crate::graph_argument::Origin;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve_stages::{Found, ReductionReport, Refined, Stage, refine};
-use crate::world::{Processes, settle};
+use crate::world::{World, settle};
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -38,12 +38,11 @@ struct Loaded {
 /// Loads, solves, writes the cover and prints the answer; of several processes, which all end with the same exit code, the first alone does.
 pub(super) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
-    let world = args.world.open(args.world.ranks, deadline)?;
-    let Processes {
+    let World {
         mut comm,
         n_ranks,
         rank,
-    } = world.into();
+    } = args.world.open(args.world.ranks, deadline)?;
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, &report, rank);
     let inputs = settle(&mut comm, inputs, deadline)?;

@@ -16,7 +16,7 @@ use crate::exit::BadInput;
 use crate::graph_argument::Origin;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::{Processes, settle};
+use crate::world::{World, settle};
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -33,12 +33,11 @@ struct Inputs {
 /// Loads, solves, writes the nodes of the answer and prints it; of several processes, which all end with the same exit code, the first alone does.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
-    let world = args.world.open(args.world.ranks, deadline)?;
-    let Processes {
+    let World {
         mut comm,
         n_ranks,
         rank,
-    } = world.into();
+    } = args.world.open(args.world.ranks, deadline)?;
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, problem, &report, rank);
     let inputs = settle(&mut comm, inputs, deadline)?;

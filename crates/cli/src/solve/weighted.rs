@@ -14,7 +14,6 @@ use super::best::SECONDS_AFTER_REDUCTIONS;
 use super::drawing::Solved;
 use super::{Method, SolveArgs};
 use crate::exit::BadInput;
-use crate::world::World;
 use crate::{input_file, interrupt};
 
 /// The word of `--node-weights` for the weights of the graph's own file.
@@ -31,10 +30,8 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     check(args, problem)?;
     let timeout = args.world.timeout.unwrap_or_default();
-    if !matches!(
-        args.world.open(args.world.ranks, timeout)?,
-        World::Threads(1)
-    ) {
+    let world = args.world.open(args.world.ranks, timeout)?;
+    if world.rank.is_some() || world.n_ranks != 1 {
         let why = "node weights are searched by one rank: take --threads in place of ranks";
         return Err(BadInput(format!("--node-weights: {why}")).into());
     }

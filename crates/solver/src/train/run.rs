@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Timeout, threads};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
 use shardgraph_job::{
-    Checkpoint, CheckpointSchedule, LoopOptions, Ranks, RunPlace, RunRecorder, run as run_steps,
+    Checkpoint, CheckpointSchedule, LoopOptions, Ranks, RunPlace, RunRecorder, World,
+    run as run_steps,
 };
 use shardgraph_layers::autodiff::{leave_group, rank_device};
 use shardgraph_shard::Communication;
@@ -21,7 +22,6 @@ use super::validation::Evaluation;
 use super::{Preset, TrainConfig};
 use crate::agreement::Fingerprint;
 use crate::exchange::{Exchange, check_wanted};
-use crate::on_ranks::collect_ranks;
 use crate::problem::{MINIMUM_VERTEX_COVER, Problem};
 use crate::solve_options::check_ranks;
 use crate::{Error, TrainedPolicy};
@@ -231,21 +231,19 @@ fn train_on_threads(
     let begun = begin(ranks, config, options)?;
     let (trainer, recorder) = (begun.trainer, Mutex::new(begun.recorder));
     let progress = Mutex::new(progress);
-    let results = threads::run(options.n_ranks, |mut comm| {
-        let is_first = comm.rank() == 0;
+    World::Threads(options.n_ranks).run(options.deadline, |ranks| {
+        let is_first = ranks.is_first();
         let recorder = recorder.lock().ok().filter(|_| is_first);
         let begun = Begun {
             trainer: trainer.clone(),
             recorder: recorder.and_then(|mut recorder| recorder.take()),
         };
-        let ranks = &mut Ranks::new(&mut comm, options.deadline);
         begun.run(ranks, options, &mut |report| {
             if is_first && let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
         })
-    });
-    Ok(collect_ranks(results)?.swap_remove(0))
+    })
 }
 
 /// All that decides what a run computes and where it goes, the graph files excepted; ranks may differ in how long they wait.
