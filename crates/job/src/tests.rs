@@ -6,6 +6,7 @@ mod events;
 mod faults;
 mod folders;
 mod metrics;
+mod runs;
 mod tensors;
 
 use std::fs;
