@@ -128,7 +128,7 @@ fn ranks_with_other_settings_are_refused() {
         ];
         for run in finish_all(begun) {
             let error = run.error(2);
-            assert!(error.contains("rank 1 was given"), "{flags}: {error}");
+            assert!(error.contains("rank 1 has another"), "{flags}: {error}");
         }
         assert!(!out.exists(), "{flags}");
     }

@@ -133,7 +133,10 @@ fn emulated_training_for_placement_writes_a_policy() {
     assert!(out.join("policy.safetensors").is_file());
     let words = "place train --resume --steps 3 --run {}";
     let message = run(words, &[&out]).error(2);
-    assert!(message.contains("began on device `emulated`"), "{message}");
+    assert!(
+        message.contains("the run computes on `emulated`"),
+        "{message}"
+    );
 }
 
 /// R-GCN: a folder that the host reads, and goes on with nowhere else.
@@ -152,7 +155,10 @@ fn emulated_training_of_relations_is_read_by_the_host() {
     assert_eq!(read.line("test accuracy"), scores);
     let words = "rgcn train ba-rel:150:2.5:4 --epochs 6 --resume --run {}";
     let message = run(words, &[&out]).error(2);
-    assert!(message.contains("began on device `emulated`"), "{message}");
+    assert!(
+        message.contains("the run computes on `emulated`"),
+        "{message}"
+    );
     let words = "rgcn train ba-rel:150:2.5:4 --dropout 0.5 --device emulated";
     let message = installed.run(words, &[]).error(2);
     assert!(message.contains("does not go with dropout"), "{message}");

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardgraph_collectives::{Comm, Op, Timeout};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_job::Ranks;
 use shardgraph_rgcn::import::LabelledNodes;
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
@@ -154,7 +155,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let epochs = args.epochs_to(of_run)?;
     let inputs = load(args, n_ranks, rank.is_some(), epochs);
     let inputs = settle(comm, inputs, deadline)?;
-    check_seeds(comm, inputs.n_seeds, deadline)?;
+    Ranks::new(comm, deadline).agree(&[("--repeats", inputs.n_seeds.into())])?;
     let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
     let outcomes = train_all(comm, &inputs, &report)?;
@@ -163,24 +164,6 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
-}
-
-/// Refuses, on all ranks, other numbers of models than rank 0 trains.
-fn check_seeds(comm: &mut Comm, n_seeds: u32, deadline: Timeout) -> anyhow::Result<()> {
-    let (own, mut all) = ([n_seeds], vec![0u32; comm.size() as usize]);
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: (&mut all).into(),
-    };
-    comm.run(op, deadline)?;
-    match all.iter().position(|&other| other != all[0]) {
-        None => Ok(()),
-        Some(rank) => {
-            let text =
-                format!("rank {rank} was given other --repeats than rank 0: expected the same");
-            Err(BadInput(text).into())
-        }
-    }
 }
 
 /// What a run starts from; every process reads it for itself.

@@ -137,12 +137,13 @@ pub fn train_on_ranks(
         let inputs = trainer.fingerprint()?;
         let inputs = ("set of settings, graphs and checkpoint", inputs);
         ranks.agree(&[Ranks::version_fact(), inputs])?;
-        if until == 0 {
-            return Err(Error::options(
+        check_until(trainer.n_steps(), until)?;
+        match until {
+            0 => Err(Error::options(
                 "the last step: expected at least 1, given 0",
-            ));
+            )),
+            _ => Ok(()),
         }
-        Ok(check_until(trainer.n_steps(), until)?)
     })?;
     let recorder = place.open(&mut ranks, taken)?;
     let schedule = CheckpointSchedule::every_steps(trainer.config().checkpoint_steps);
