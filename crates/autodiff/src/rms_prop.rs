@@ -78,32 +78,9 @@ impl RmsProp {
     /// # Errors
     /// When the lengths differ; nothing is changed then.
     pub fn step(&mut self, params: &mut Params, grad: &[f32]) -> Result<(), Error> {
-        let n_params = params.trained_len();
         let constants = self.constants();
         let [mean_square, velocity] = self.slots_mut();
-        if grad.len() != n_params || mean_square.len() != n_params {
-            let text = format!(
-                "RmsProp::step: expected {n_params} derivatives and moments, given {} and {}: make an optimiser for each model",
-                grad.len(),
-                mean_square.len()
-            );
-            return Err(Error::Usage(text));
-        }
-        let ops::RmsProp {
-            learning_rate,
-            decay,
-            momentum,
-            epsilon,
-        } = constants;
-        let values = params.trained_mut().iter_mut().zip(grad);
-        let moments = mean_square.iter_mut().zip(velocity);
-        for ((value, &g), (square, velocity)) in values.zip(moments) {
-            *square = decay * *square + (1.0 - decay) * g * g;
-            let step = learning_rate * g / (*square + epsilon).sqrt();
-            *velocity = momentum * *velocity + step;
-            *value -= *velocity;
-        }
-        Ok(())
+        Ok(constants.apply(params.trained_mut(), grad, mean_square, velocity)?)
     }
 
     /// The same on a device that is no host: parameters and moments stay in its memory.

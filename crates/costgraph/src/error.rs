@@ -1,9 +1,8 @@
 //! The crate's one error: a kind, a place in a file where there is one, and a sentence that says what would have been right.
 
-use std::fmt::{self, Write};
 use std::{io, path::Path};
 
-use shardgraph_error::Class;
+use shardgraph_error::{Class, Escaped, SourcePos};
 
 /// What went wrong, coarsely: enough to choose an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +28,6 @@ pub enum ErrorKind {
     Schedule,
 }
 
-/// Where in a file an error lies.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Place {
-    /// The file's name as the caller gave it; empty when there was no file.
-    pub file: String,
-    /// Line, counted from 1; 0 when no line is meant.
-    pub line: u64,
-    /// Byte in the line, counted from 1; 0 when no column is meant.
-    pub column: u64,
-}
-
 /// Everything that this crate's functions can fail with.
 ///
 /// ```
@@ -62,7 +50,7 @@ pub struct Error(Box<Inner>);
 #[error("{place}{}", Escaped(.message))]
 struct Inner {
     kind: ErrorKind,
-    place: Place,
+    place: SourcePos,
     message: String,
     source: Option<io::Error>,
 }
@@ -73,7 +61,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
-            place: Place::default(),
+            place: SourcePos::default(),
             message: message.into(),
             source: None,
         }))
@@ -91,8 +79,8 @@ impl Error {
     /// The same error, placed in `file` unless it already has a place.
     #[must_use]
     pub fn or_at(mut self, file: &str, line: u64, column: u64) -> Error {
-        if self.0.place == Place::default() {
-            self.0.place = Place {
+        if self.0.place == SourcePos::default() {
+            self.0.place = SourcePos {
                 file: file.to_owned(),
                 line,
                 column,
@@ -118,7 +106,7 @@ impl Error {
 
     /// Where it went wrong; all fields are empty when no file was involved.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &SourcePos {
         &self.0.place
     }
 
@@ -129,41 +117,15 @@ impl Error {
     }
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Place::default() {
-            return Ok(());
-        }
-        if !self.file.is_empty() {
-            write!(f, "{}:", self.file)?;
-        }
-        for number in [self.line, self.column] {
-            if number > 0 {
-                write!(f, "{number}:")?;
-            }
-        }
-        f.write_str(" ")
-    }
-}
-
-/// A message whose control characters are escaped. Names come from files: none may end the line or steer the terminal.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c.is_control() {
-                true => write!(f, "{}", c.escape_default())?,
-                false => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Error, ErrorKind};
+
+    #[test]
+    fn a_file_s_name_cannot_forge_a_line() {
+        let error = Error::new(ErrorKind::Syntax, "expected a cost").or_at("a\nb.json", 3, 0);
+        assert_eq!(error.to_string(), "a\\nb.json:3: expected a cost");
+    }
 
     #[test]
     fn a_name_in_a_message_cannot_forge_a_line() {

@@ -52,7 +52,7 @@ pub use colocation::ColocationGroup;
 pub use contract::Contraction;
 pub use decode::{Decoder, DecoderKind};
 pub use device::{Device, DeviceSet, Link, MAX_DEVICES};
-pub use error::{Error, ErrorKind, Place};
+pub use error::{Error, ErrorKind};
 pub use exhaustive::optimum;
 pub use graph::Graph;
 pub use links::{NAMED_LINKS, NamedLink};
@@ -61,6 +61,7 @@ pub use modules::device_map;
 pub use pipeline::{Pipeline, PipelineTransfer, period_bound};
 pub use replay::replay;
 pub use schedule::{MemoryPoint, Schedule, Simulation, Span, Step};
+pub use shardgraph_error::SourcePos;
 pub use timeline::{chrome_trace, gantt_svg};
 pub use usage::{CriticalPath, DeviceUsage, LinkUsage, Usage};
 

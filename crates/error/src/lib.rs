@@ -8,6 +8,7 @@
 //! line::Error  ─┘                └─ worse()
 //!
 //! SettingError { field, given, expected }   one setting outside of its range; its class is Input
+//! SourcePos { file, line, column }          position of what a file holds, in front of a message
 //! words!                                    an enum whose values are words of the command line
 //! ```
 //!
@@ -22,10 +23,12 @@
 
 #![forbid(unsafe_code)]
 
+mod source_pos;
 mod words;
 
 use std::fmt;
 
+pub use source_pos::{Escaped, SourcePos};
 pub use words::alternatives;
 
 /// Class of a failure: what the caller can do about it.

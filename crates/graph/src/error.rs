@@ -1,9 +1,8 @@
 //! The crate's error: a kind, a position in a file where there is one, and a sentence that says what would have been right.
 
-use std::fmt::{self, Write as _};
 use std::{io, path::Path};
 
-use shardgraph_error::Class;
+use shardgraph_error::{Class, Escaped, SourcePos};
 
 /// Kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +26,6 @@ pub enum ErrorKind {
     Argument,
     /// The receiver of a stream of edges gave up.
     Sink,
-}
-
-/// Position in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct SourcePos {
-    /// The file's name as the caller gave it; empty when there was no file.
-    pub file: String,
-    /// Line, counted from 1; 0 when no line is meant.
-    pub line: u64,
-    /// Byte in the line, counted from 1; 0 when no column is meant.
-    pub column: u64,
 }
 
 /// Everything that this crate's functions can fail with.
@@ -139,41 +127,6 @@ impl From<shardgraph_storage::Error> for Error {
             }
             other => Error::new(ErrorKind::Io, other.to_string()),
         }
-    }
-}
-
-impl fmt::Display for SourcePos {
-    /// `file:line:column: ` without the parts that are absent; nothing for no position.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SourcePos { file, line, column } = self;
-        if !file.is_empty() {
-            write!(f, "{}:", Escaped(file))?;
-        }
-        if *line > 0 {
-            write!(f, "{line}:")?;
-        }
-        if *column > 0 {
-            write!(f, "{column}:")?;
-        }
-        match *self == SourcePos::default() {
-            true => Ok(()),
-            false => f.write_str(" "),
-        }
-    }
-}
-
-/// Text with control characters escaped: names come from files, and none may end the line or steer the terminal.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c.is_control() {
-                true => write!(f, "{}", c.escape_default())?,
-                false => f.write_char(c)?,
-            }
-        }
-        Ok(())
     }
 }
 

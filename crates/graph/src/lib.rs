@@ -40,7 +40,7 @@ mod report;
 mod write;
 
 pub use builder::{Built, EdgeSink, GraphBuilder, NamedEdgeSink, check_edge};
-pub use error::{Error, ErrorKind, SourcePos};
+pub use error::{Error, ErrorKind};
 pub use format::Format;
 pub use graph::{Graph, MAX_NODES};
 pub use labels::{Interner, Labels};
@@ -49,6 +49,7 @@ pub use read::{
     read_graph, stream_bytes, stream_graph, stream_named,
 };
 pub use report::{FormatSource, ImportReport, WriteReport};
+pub use shardgraph_error::SourcePos;
 pub use shardgraph_storage::Compression;
 pub use write::{WriteOptions, write_graph};
 

@@ -33,18 +33,10 @@ impl Adam {
         first: &mut [f32],
         second: &mut [f32],
     ) -> Result<(), Error> {
-        let operands = [
-            ("params", params.len()),
-            ("first", first.len()),
-            ("second", second.len()),
-        ];
-        match operands.into_iter().find(|&(_, len)| len != grad.len()) {
-            Some((operand, len)) => Err(Error::length("adam", operand, grad.len(), len)),
-            None => {
-                adam_on_host(*self, params, grad, first, second);
-                Ok(())
-            }
-        }
+        let lengths = [params.len(), first.len(), second.len()];
+        of_one_length("adam", grad, ["params", "first", "second"], lengths)?;
+        adam_on_host(*self, params, grad, first, second);
+        Ok(())
     }
 
     /// `1 - beta^step` of both moments. Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first
@@ -53,6 +45,19 @@ impl Adam {
         let correction = |beta: f32| 1.0 - f64::from(beta).powi(self.step.min(1 << 30) as i32);
         (correction(self.beta1) as f32, correction(self.beta2) as f32)
     }
+}
+
+/// Refuses operands in host memory that have not the derivatives' length.
+fn of_one_length(
+    op: &'static str,
+    grad: &[f32],
+    operands: [&'static str; 3],
+    lengths: [usize; 3],
+) -> Result<(), Error> {
+    let wrong = lengths.iter().position(|&len| len != grad.len());
+    wrong.map_or(Ok(()), |i| {
+        Err(Error::length(op, operands[i], grad.len(), lengths[i]))
+    })
 }
 
 /// One Adam step.
@@ -173,6 +178,36 @@ pub struct RmsProp {
     pub epsilon: f32,
 }
 
+impl RmsProp {
+    /// The step on values in host memory: the same bits as [`rms_prop`] with buffers of the host.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length) unless all four have one length; nothing is changed then.
+    pub fn apply(
+        &self,
+        params: &mut [f32],
+        grad: &[f32],
+        mean_square: &mut [f32],
+        velocity: &mut [f32],
+    ) -> Result<(), Error> {
+        let lengths = [params.len(), mean_square.len(), velocity.len()];
+        of_one_length(
+            "rms_prop",
+            grad,
+            ["params", "mean_square", "velocity"],
+            lengths,
+        )?;
+        let moments = mean_square.iter_mut().zip(velocity);
+        for ((value, &g), (square, velocity)) in params.iter_mut().zip(grad).zip(moments) {
+            *square = self.decay * *square + (1.0 - self.decay) * g * g;
+            let step = self.learning_rate * g / (*square + self.epsilon).sqrt();
+            *velocity = self.momentum * *velocity + step;
+            *value -= *velocity;
+        }
+        Ok(())
+    }
+}
+
 /// One RMSProp step: each derivative divided by the root of its running mean square, with momentum over the steps.
 ///
 /// # Shapes
@@ -194,24 +229,14 @@ pub fn rms_prop(
     checks::len(OP, "grad", params.len(), grad)?;
     checks::len(OP, "mean_square", params.len(), mean_square)?;
     checks::len(OP, "velocity", params.len(), velocity)?;
-    let RmsProp {
-        learning_rate,
-        decay,
-        momentum,
-        epsilon,
-    } = constants;
     if device.is_host() {
         StepNumbers::refuse(OP, device, numbers)?;
-        let values = params.on_host_mut(OP)?.iter_mut().zip(grad.on_host(OP)?);
-        let velocity = velocity.on_host_mut(OP)?;
-        let moments = mean_square.on_host_mut(OP)?.iter_mut().zip(velocity);
-        for ((value, &g), (square, velocity)) in values.zip(moments) {
-            *square = decay * *square + (1.0 - decay) * g * g;
-            let step = learning_rate * g / (*square + epsilon).sqrt();
-            *velocity = momentum * *velocity + step;
-            *value -= *velocity;
-        }
-        return Ok(());
+        return constants.apply(
+            params.on_host_mut(OP)?,
+            grad.on_host(OP)?,
+            mean_square.on_host_mut(OP)?,
+            velocity.on_host_mut(OP)?,
+        );
     }
     let n = grad.len();
     let mut args = vec![
@@ -222,6 +247,12 @@ pub fn rms_prop(
     ];
     args.extend(numbers.map(StepNumbers::args).into_iter().flatten());
     args.push(Arg::u64(n as u64));
+    let RmsProp {
+        learning_rate,
+        decay,
+        momentum,
+        epsilon,
+    } = constants;
     args.extend(numbers.is_none().then(|| Arg::f32(learning_rate)));
     args.extend([decay, momentum, epsilon].map(Arg::f32));
     let kernel = StepNumbers::kernel(numbers, ["rms_prop_step", "rms_prop_captured_step"]);
