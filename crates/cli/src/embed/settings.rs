@@ -208,7 +208,7 @@ impl SettingsArgs {
         }
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) if device == DeviceKind::Host => {
-                let what = "the host has no queues: name a --device, or leave it out";
+                let what = "it is for a device: name a --device, or leave it out";
                 Err(BadInput(format!("{flag}: {what}")))
             }
             _ => Ok(()),
