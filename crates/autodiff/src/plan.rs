@@ -68,9 +68,18 @@ pub struct Plan {
     pub(crate) param_shapes: Vec<Shape>,
     pub(crate) outputs: Outputs,
     pub(crate) world: World,
-    /// True if every value has a slot of its own.
-    pub(crate) is_resident: bool,
+    /// The values that have a slot of their own.
+    pub(crate) residency: Residency,
     arena_len: usize,
+}
+
+/// Values of a plan that have a slot of their own, and stay from run to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Residency {
+    Nothing,
+    /// Parameters and inputs.
+    Leaves,
+    All,
 }
 
 /// One operation of a plan.
@@ -110,7 +119,7 @@ impl Plan {
             param_shapes,
             outputs,
             world,
-            is_resident: false,
+            residency: Residency::Nothing,
             arena_len,
         }
     }
@@ -128,7 +137,31 @@ impl Plan {
             end = step.slot.end.next_multiple_of(Arena::ALIGNMENT);
         }
         self.arena_len = end;
-        self.is_resident = true;
+        self.residency = Residency::All;
+        self
+    }
+
+    /// The same plan with slots of their own for parameters and inputs, which stay on the device as those of a
+    /// [resident](Plan::resident) plan do; results share memory, as they do without.
+    ///
+    /// For forward programs over many rows, whose inputs differ from run to run.
+    pub fn resident_leaves(mut self) -> Self {
+        let outputs = self.outputs.vars().map(|var| self.alias_of[var.index()]);
+        let leaves = self.steps.iter().map(|step| step.node);
+        let is_leaf =
+            |node: &u32| matches!(self.nodes[*node as usize].0, Op::Input(_) | Op::Param(_));
+        let mut wanted: Vec<u32> = outputs.chain(leaves.filter(is_leaf)).collect();
+        wanted.sort_unstable();
+        self.steps
+            .iter_mut()
+            .for_each(|step| step.last_reads.clear());
+        let values = lifetimes(&self.nodes, &mut self.steps, &wanted);
+        let (slots, arena_len) = assign_slots(&values, Arena::ALIGNMENT);
+        for (step, (value, first)) in self.steps.iter_mut().zip(values.iter().zip(slots)) {
+            step.slot = first..first + value.len;
+        }
+        self.arena_len = arena_len;
+        self.residency = Residency::Leaves;
         self
     }
 

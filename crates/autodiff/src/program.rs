@@ -14,7 +14,7 @@ use shardgraph_device::{
 };
 use shardgraph_ops::RowIndex;
 
-use crate::plan::Step;
+use crate::plan::{Residency, Step};
 use crate::shape_rules::check_values;
 use crate::{DeviceComm, Error, Op, Operand, Output, Params, Plan, Run, Shape, Var};
 
@@ -124,9 +124,6 @@ impl Program {
     pub fn run(&mut self, comm: &mut Comm, params: &Params) -> Result<(), Error> {
         self.check_rank(comm)?;
         self.check_params(params)?;
-        if !self.plan.is_resident {
-            self.give_back_all()?;
-        }
         self.is_set.fill(true);
         self.run_steps(comm, Some(params))
     }
@@ -191,16 +188,16 @@ impl Program {
     }
 
     fn check_resident(&self, method: &str) -> Result<(), Error> {
-        match self.plan.is_resident {
-            true => Ok(()),
-            false => usage(format!(
+        match self.plan.residency {
+            Residency::Leaves | Residency::All => Ok(()),
+            Residency::Nothing => usage(format!(
                 "program: {method} takes a program that keeps its values: load `plan.resident()`"
             )),
         }
     }
 
     fn run_steps(&mut self, comm: &mut Comm, params: Option<&Params>) -> Result<(), Error> {
-        self.state = State::Nothing;
+        self.begin_run()?;
         for i in 0..self.plan.steps.len() {
             if let Err(error) = self.run_step(i, comm, params) {
                 self.forget();
@@ -211,11 +208,16 @@ impl Program {
         Ok(())
     }
 
-    /// Gives all slots back, so that a run can begin.
-    fn give_back_all(&mut self) -> Result<(), Error> {
+    /// Gives back the slots of what does not stay, so that a run can begin.
+    fn begin_run(&mut self) -> Result<(), Error> {
         self.state = State::Nothing;
         for node in 0..self.values.len() {
-            if let Err(error) = self.give_back(node) {
+            let stays = match self.plan.residency {
+                Residency::Nothing => false,
+                Residency::Leaves => matches!(self.plan.nodes[node].0, Op::Input(_) | Op::Param(_)),
+                Residency::All => true,
+            };
+            if !stays && let Err(error) = self.give_back(node) {
                 self.forget();
                 return Err(error);
             }

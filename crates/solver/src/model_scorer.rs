@@ -81,7 +81,7 @@ impl<'a> ModelScorer<'a> {
         let program = match model.device.is_host() {
             true => plan.load(&model.device)?,
             false => {
-                let mut program = plan.resident().load(&model.device)?;
+                let mut program = plan.resident_leaves().load(&model.device)?;
                 program.set_params(&model.policy.params)?;
                 program
             }

@@ -166,7 +166,7 @@ impl Program {
         comm: &mut Comm,
         params: Option<&Params>,
     ) -> Result<(), Error> {
-        self.state = State::Nothing;
+        self.begin_run()?;
         for i in 0..self.plan.steps.len() {
             let node = self.plan.steps[i].node as usize;
             let done = match self.plan.nodes[node].0 {

@@ -6,7 +6,7 @@ use shardgraph_ops::Loss;
 
 use crate::testing::bits;
 use crate::tests::gpus;
-use crate::{Adam, Ctx, Eager, Error, Params, Program, Recorder, Shape, Var};
+use crate::{Adam, Ctx, Eager, Error, Params, Plan, Program, Recorder, Shape, Var};
 
 fn weights(scale: f32) -> Params {
     let mut params = Params::new();
@@ -40,43 +40,73 @@ fn read(program: &Program) -> (Vec<u32>, Vec<u32>) {
     (values("q"), values("best"))
 }
 
-/// What is not set again stays: every run gives what a fresh program gives.
+/// What is not set again stays: every run gives what a fresh program gives, be it one launch or many.
 #[test]
 fn a_run_again_is_a_fresh_run() {
-    let (first, second) = (weights(0.1), weights(-0.2));
+    let params = weights(0.1);
     for device in gpus().into_iter().chain([Device::host()]) {
-        let mut comm = Comm::solo();
-        let (record, [x, shift]) = policy(&first);
-        let plan = record.plan();
-        let mut kept = plan.clone().resident().load(&device).unwrap();
-        kept.poisons = true;
-        let mut fresh = plan.load(&device).unwrap();
-        kept.set_params(&first).unwrap();
-        let turns = [
-            (&first, x, 8),
-            (&first, shift, 6),
-            (&second, shift, 6),
-            (&second, x, 8),
-        ];
-        for (turn, (params, input, len)) in turns.into_iter().enumerate() {
-            if turn == 2 {
-                kept.set_params(&second).unwrap();
+        for resident in [Plan::resident, Plan::resident_leaves] {
+            for is_captured in [false, true] {
+                let (record, inputs) = policy(&params);
+                let plan = record.plan();
+                let mut kept = resident(plan.clone()).load(&device).unwrap();
+                kept.poisons = !is_captured; // a capture takes no copies from the host
+                let fresh = plan.load(&device).unwrap();
+                check_runs(kept, fresh, inputs, is_captured);
             }
-            let values: Vec<f32> = (0..len)
-                .map(|i| (turn * 5 + i) as f32 * 0.1 - 0.6)
-                .collect();
-            kept.set_input(input, &values).unwrap();
-            fresh.set_input(input, &values).unwrap();
-            kept.run_again(&mut comm).unwrap();
-            fresh.run(&mut comm, params).unwrap();
-            assert_eq!(read(&kept), read(&fresh), "turn {turn}");
-            kept.run_again(&mut comm).unwrap();
-            assert_eq!(read(&kept), read(&fresh), "turn {turn}, twice");
         }
-        kept.run(&mut comm, &first).unwrap();
-        fresh.run(&mut comm, &first).unwrap();
-        assert_eq!(read(&kept), read(&fresh));
     }
+}
+
+fn check_runs(mut kept: Program, mut fresh: Program, [x, shift]: [Var; 2], is_captured: bool) {
+    let (first, second) = (weights(0.1), weights(-0.2));
+    let mut comm = Comm::solo();
+    let run_again = match is_captured {
+        true => Program::run_captured,
+        false => Program::run_again,
+    };
+    kept.set_params(&first).unwrap();
+    let turns = [
+        (&first, x, 8),
+        (&first, shift, 6),
+        (&second, shift, 6),
+        (&second, x, 8),
+    ];
+    for (turn, (params, input, len)) in turns.into_iter().enumerate() {
+        if turn == 2 {
+            kept.set_params(&second).unwrap();
+        }
+        let values: Vec<f32> = (0..len)
+            .map(|i| (turn * 5 + i) as f32 * 0.1 - 0.6)
+            .collect();
+        kept.set_input(input, &values).unwrap();
+        fresh.set_input(input, &values).unwrap();
+        run_again(&mut kept, &mut comm).unwrap();
+        fresh.run(&mut comm, params).unwrap();
+        assert_eq!(read(&kept), read(&fresh), "turn {turn}");
+        run_again(&mut kept, &mut comm).unwrap();
+        assert_eq!(read(&kept), read(&fresh), "turn {turn}, twice");
+    }
+    kept.run(&mut comm, &first).unwrap();
+    fresh.run(&mut comm, &first).unwrap();
+    assert_eq!(read(&kept), read(&fresh));
+}
+
+/// Where leaves alone stay, a long program takes little more memory than one that keeps nothing.
+#[test]
+fn results_share_memory_where_leaves_alone_stay() {
+    let params = weights(0.1);
+    let mut record = Recorder::new(&params, 0, 1);
+    let mut x = record.input(Shape::new(64, 64), &[]).unwrap();
+    for _ in 0..20 {
+        x = record.tanh(x).unwrap();
+    }
+    record.output("y", x);
+    let plan = record.plan();
+    let row = 4 * 64 * 64;
+    assert_eq!(plan.arena_bytes(), 2 * row);
+    assert_eq!(plan.clone().resident_leaves().arena_bytes(), 3 * row);
+    assert_eq!(plan.resident().arena_bytes(), 21 * row);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn select(d: u32) -> Select {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Where no sum is rounded: the host's cover, node for node, in as many steps, on each path.
     #[test]
