@@ -61,6 +61,12 @@ fn name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
+/// Files of a checkpoint, in the order of its MANIFEST: of R-GCN that predicts links, and of all others.
+const CHECKPOINTS: &[&[&str]] = &[
+    &["state.safetensors", "decoder.safetensors", "links.json"],
+    &["state.safetensors", "run.json"],
+];
+
 /// A file under its own name is whole, with a MANIFEST or without; with one, the files that it names are there.
 fn check_checkpoint(folder: &Path, n_temporary: &mut usize) -> Result<()> {
     for path in entries(folder)? {
@@ -86,7 +92,7 @@ fn check_checkpoint(folder: &Path, n_temporary: &mut usize) -> Result<()> {
         names.push(text("file").to_owned());
     }
     ensure!(
-        names == ["state.safetensors", "run.json"],
+        CHECKPOINTS.iter().any(|files| names == **files),
         "the MANIFEST names {names:?}"
     );
     Ok(())
