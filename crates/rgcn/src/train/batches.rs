@@ -7,14 +7,17 @@ use shardgraph_job::{Checkpoint, RunRecorder};
 use shardgraph_random::KeyedRng;
 
 use super::classes::share_of_right;
+use super::evaluation::Evaluation;
 use super::evaluation::labelled;
+use super::execution::Execution;
 use super::folder::{Run, Saved};
 use super::inputs::{Epochs, Inputs};
 use super::memory::DeviceMemory;
 use super::model::{Model, Start};
+use super::options::RunOptions;
+use super::report::{EpochReport, Outcome, Prediction, ValidScores};
 use super::run::EpochTrainer;
 use super::state::params_hash;
-use super::{EpochReport, Evaluation, Execution, Outcome, Prediction, RunOptions, ValidScores};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout, RankContext};

@@ -6,14 +6,16 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_job::{Checkpoint, RunRecorder};
 
 use super::batches;
+use super::evaluation::Evaluation;
 use super::evaluation::{held_out, labelled};
+use super::execution::Execution;
 use super::folder::{Run, Saved};
 use super::inputs::{Epochs, Inputs};
 use super::memory::{self, DeviceMemory, Here};
 use super::model::{Model, Start};
+use super::report::{EpochReport, NodeUnits, Outcome, Prediction, ValidScores};
 use super::run::EpochTrainer;
 use super::state::{Params, params_hash};
-use super::{EpochReport, Evaluation, Execution, NodeUnits, Outcome, Prediction, ValidScores};
 use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::device::{DeviceModel, LabelSets, Step};
 use crate::error::diverged;

@@ -2,8 +2,11 @@
 
 use shardgraph_collectives::Timeout;
 
+use super::evaluation::Evaluation;
 use super::folder::Saved;
-use super::{Evaluation, Outcome, Prediction, RunOptions, classes, train};
+use super::options::RunOptions;
+use super::report::{Outcome, Prediction};
+use super::{classes, train};
 use crate::{Config, Error, Labels, RelationalGraph};
 
 /// A trained R-GCN that classifies nodes.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_error::words;
 
-use super::RunOptions;
+use super::options::RunOptions;
 use crate::partition::Method;
 use crate::{Config, Error};
 

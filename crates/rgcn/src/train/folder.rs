@@ -8,9 +8,10 @@ use shardgraph_job::{Checkpoint, RunPlace};
 use shardgraph_storage::hash_numbers;
 
 use super::inputs::Inputs;
+use super::options::RunOptions;
+use super::report::ValidScores;
 use super::run::{check_epochs, newest, refuse};
 use super::state::State;
-use super::{RunOptions, ValidScores};
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::{Config, Error, Features, Labels, RelationalGraph};

@@ -3,8 +3,9 @@
 use shardgraph_device::Timer;
 use shardgraph_job::{CheckpointSchedule, LoopOptions, RunRecorder};
 
+use super::options::RunOptions;
+use super::report::{EpochReport, RankTime};
 use super::run::{self, EpochTrainer};
-use super::{EpochReport, RankTime, RunOptions};
 use crate::model::comm::RankComm;
 use crate::{Config, Error, Labels, RelationalGraph};
 

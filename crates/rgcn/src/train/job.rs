@@ -8,7 +8,7 @@ use super::classes::{self, WholeJob};
 use super::inputs::Inputs;
 use super::memory::Here;
 use super::model::Start;
-use super::{EpochReport, Outcome};
+use super::report::{EpochReport, Outcome};
 use crate::{Error, device};
 
 /// The part of a run that all ranks share.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 use shardgraph_device::free_host_bytes;
 
-use super::RunOptions;
+use super::options::RunOptions;
 use crate::model::budget::Budget;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Layout, RankContext};

@@ -10,18 +10,17 @@ mod inputs;
 mod job;
 pub(crate) mod memory;
 mod model;
+mod options;
 mod processes;
+mod report;
 pub(crate) mod run;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::Device;
 
 pub use classes::MAX_RANKS;
 pub use classifier::RelationalClassifier;
@@ -29,166 +28,11 @@ pub use evaluation::{Evaluation, SetScores};
 pub use execution::Execution;
 pub use folder::target_epochs;
 pub use memory::DeviceMemory;
+pub use options::RunOptions;
 pub use processes::train_as_rank;
+pub use report::{EpochReport, NodeUnits, Outcome, Prediction, RankTime, ValidScores};
 
-use crate::partition::Method;
 use crate::{Config, Error, Labels, RelationalGraph};
-use folder::Saved;
-
-/// The ranks, memory and folder of a run; with exact sums nothing here changes a bit of what it
-/// computes.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// Ranks that share the sources; threads of this process.
-    pub n_ranks: u32,
-    /// The partition of the messages.
-    pub partition: Method,
-    /// The execution of the first layer.
-    pub execution: Execution,
-    /// The device of the epochs: the host, or one that one rank trains on without batches, dropout,
-    /// blocks and Adagrad. The scores at the end are computed on the host.
-    pub device: Device,
-    /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is
-    /// taken in tiles. Absent: everything stays.
-    pub budget_per_device: Option<u64>,
-    /// The most bytes that this process' ranks may hold together; absent: what the machine has
-    /// free.
-    pub memory: Option<u64>,
-    /// The folder for checkpoints and metrics; absent: none are written.
-    pub folder: Option<PathBuf>,
-    /// Go on from the folder's newest checkpoint.
-    pub resume: bool,
-    /// Epochs between two checkpoints; 0: none but those of `checkpoint_s`, and the last.
-    pub checkpoint_epochs: u32,
-    /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs
-    /// decide alone.
-    pub checkpoint_s: Option<f64>,
-    /// The longest wait for another rank.
-    pub deadline: Timeout,
-    /// The names of the classes, which the folder keeps; may be empty.
-    pub class_names: Vec<String>,
-    /// The names of the relations without inverse ones, which the folder keeps; may be empty.
-    pub relation_names: Vec<String>,
-    /// True if the outcome has the model, for [`RelationalClassifier::from_outcome`].
-    pub keeps_model: bool,
-}
-
-impl Default for RunOptions {
-    fn default() -> RunOptions {
-        RunOptions {
-            n_ranks: 1,
-            partition: Method::Source,
-            execution: Execution::Grouped,
-            device: Device::host(),
-            budget_per_device: None,
-            memory: None,
-            folder: None,
-            resume: false,
-            checkpoint_epochs: 0,
-            checkpoint_s: None,
-            deadline: Timeout::default(),
-            class_names: Vec::new(),
-            relation_names: Vec::new(),
-            keeps_model: false,
-        }
-    }
-}
-
-/// The report of an epoch; without its times, one line of `metrics.jsonl`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EpochReport {
-    /// Epochs done, this one included.
-    pub step: u64,
-    /// Mean cross entropy of the training nodes before the epoch's step; L2 is not in it.
-    pub loss: f64,
-    /// The share of the training nodes whose class was the likeliest.
-    pub train_accuracy: f64,
-    /// Of the nodes to validate on after the step, where they say when training ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub valid: Option<ValidScores>,
-    /// Milliseconds of the messages forward and the loss.
-    #[serde(skip)]
-    pub forward_ms: f64,
-    /// Milliseconds of the gradients and the step.
-    #[serde(skip)]
-    pub backward_ms: f64,
-}
-
-/// Scores of the nodes to validate on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ValidScores {
-    /// The share whose class was the likeliest.
-    pub accuracy: f64,
-    /// The mean cross entropy, by the weights of the training's classes.
-    pub loss: f64,
-}
-
-impl ValidScores {
-    /// True if these are better: more are right, or as many at a lower loss.
-    #[must_use]
-    pub fn is_better_than(&self, other: &ValidScores) -> bool {
-        match self.accuracy.total_cmp(&other.accuracy) {
-            Ordering::Equal => self.loss < other.loss,
-            order => order == Ordering::Greater,
-        }
-    }
-}
-
-/// The time of a rank in the epochs of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct RankTime {
-    /// Seconds of all epochs.
-    pub epochs_seconds: f64,
-    /// Of these the seconds in exchanges with other ranks, waits for them among these: ranks with
-    /// less work than others have more.
-    pub exchange_seconds: f64,
-}
-
-impl EpochReport {
-    /// The values for TensorBoard.
-    fn scalars(&self) -> Vec<(&'static str, f32)> {
-        let mut scalars = vec![
-            ("train/loss", self.loss as f32),
-            ("train/accuracy", self.train_accuracy as f32),
-        ];
-        if let Some(valid) = &self.valid {
-            scalars.push(("eval/accuracy", valid.accuracy as f32));
-            scalars.push(("eval/loss", valid.loss as f32));
-        }
-        scalars
-    }
-
-    /// Milliseconds of the whole epoch.
-    #[must_use]
-    pub fn epoch_ms(&self) -> f64 {
-        self.forward_ms + self.backward_ms
-    }
-}
-
-/// A finished run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The settings that held: after a resume those of the checkpoint.
-    pub config: Config,
-    /// The epochs that this call ran (after a resume: not those before).
-    pub reports: Vec<EpochReport>,
-    /// The epoch whose parameters the model has: with patience the best one, else the last.
-    pub best_epoch: u32,
-    /// The scores of the labelled nodes.
-    pub evaluation: Evaluation,
-    /// A hash of all parameters in use: equal hashes are equal models.
-    pub params_hash: u64,
-    /// Bytes of parameters, plans, activations and sums that each rank held.
-    pub bytes_per_rank: Vec<u64>,
-    /// The time of each rank in this call's epochs.
-    pub times: Vec<RankTime>,
-    /// The memory of each rank's share of the host; empty where epochs ran on another device.
-    pub devices: Vec<DeviceMemory>,
-    /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
-    pub n_idle_ranks: usize,
-    /// The model, where the run was to keep it.
-    model: Option<Saved>,
-}
 
 /// Trains a model and evaluates it.
 ///
@@ -246,15 +90,6 @@ pub fn predict(
     classes::predict(graph, &folder::saved(graph, folder)?, nodes, deadline)
 }
 
-/// The classes of one node by a trained model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prediction {
-    /// The likeliest class.
-    pub class: u32,
-    /// The probability of each class; their sum is 1.
-    pub probabilities: Vec<f64>,
-}
-
 /// As [`predict`], with the probabilities of all classes.
 ///
 /// # Errors
@@ -266,15 +101,6 @@ pub fn predict_probabilities(
     deadline: Timeout,
 ) -> Result<Vec<Prediction>, Error> {
     classes::probabilities(graph, &folder::saved(graph, folder)?, nodes, deadline)
-}
-
-/// A row of numbers for each node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeUnits {
-    /// Numbers of a row.
-    pub width: usize,
-    /// The rows in the order of the nodes.
-    pub values: Vec<f32>,
 }
 
 /// The units of the last hidden layer of all nodes by the model in a run's folder; zeros for nodes

@@ -2,8 +2,8 @@
 
 use shardgraph_job::Checkpoint;
 
-use super::ValidScores;
 use super::folder::{BestEpoch, Run, Saved};
+use super::report::ValidScores;
 use super::state::{Params, Part, State, gather, set_flat};
 use crate::Error;
 use crate::model::comm::RankComm;

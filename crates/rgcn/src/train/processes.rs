@@ -11,7 +11,9 @@ use super::inputs::Inputs;
 use super::job::Job;
 use super::memory::Here;
 use super::model::Start;
-use super::{EpochReport, Outcome, RunOptions, classes, folder};
+use super::options::RunOptions;
+use super::report::{EpochReport, Outcome};
+use super::{classes, folder};
 use crate::{Config, Error, Labels, RelationalGraph};
 
 /// As [`train`](super::train), as one rank of `comm`, whose ranks may be processes: each calls this

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::Features;
+use crate::partition::Method;
 use crate::train::folder::newest_model;
 
 /// Features that tell the two sorts of nodes apart, under noise.

@@ -4,6 +4,7 @@ use shardgraph_device::Device;
 
 use super::device::{assert_near, settings, train_on};
 use super::*;
+use crate::partition::Method;
 
 /// Streams of one device, and devices of their own in a group.
 fn devices() -> Vec<Device> {
