@@ -37,6 +37,11 @@ pub trait Head: Any + fmt::Debug + Send + Sync {
         own_rows: Arc<[u32]>,
     ) -> Result<Var, Error>;
 
+    /// True if [`Head::node_values`] reads a node's own embedding alone, and sums nothing over the rows of a state. By default false.
+    fn reads_nodes_alone(&self) -> bool {
+        false
+    }
+
     /// Numbers that rank the nodes of one state as their scores do; those of different states are
     /// not comparable. By default the scores.
     ///

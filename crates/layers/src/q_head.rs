@@ -107,6 +107,10 @@ impl Head for QHead {
         ctx.add(nodes, states)
     }
 
+    fn reads_nodes_alone(&self) -> bool {
+        true
+    }
+
     /// The node's part of the scores alone: enough to rank the nodes of one state.
     fn node_values(
         &self,

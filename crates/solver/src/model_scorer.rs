@@ -95,13 +95,14 @@ impl<'a> ModelScorer<'a> {
         })
     }
 
-    /// True if kernels of the device can write the states: the model takes them as inputs, of which all are on this rank,
-    /// and edges have no weights.
+    /// True if kernels of the device can write the states: the model takes them as inputs, of which all are on this rank, sums
+    /// nothing over a state (which goes over the host), and edges have no weights.
     pub(crate) fn takes_states_on_device(&self) -> bool {
         let is_alone = self.model.partition.n_ranks() == 1;
         let has_graph = self.model.shard.resident_adjacency().is_some();
         let on_device = !self.model.device.is_host() && has_graph;
-        on_device && is_alone && self.inputs.is_some() && self.model.weighted.is_none()
+        let is_local = self.model.policy.model.head.reads_nodes_alone();
+        on_device && is_alone && is_local && self.inputs.is_some() && self.model.weighted.is_none()
     }
 
     /// Records what `f` launches as one launch: kernels that write the inputs, the evaluation, kernels that read its scores.

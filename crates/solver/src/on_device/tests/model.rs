@@ -76,13 +76,15 @@ proptest! {
         d in prop_oneof![Just(0u32), Just(1), 2u32..20],
         keep_isolated in any::<bool>(),
         is_sage in any::<bool>(),
+        is_mlp in any::<bool>(),
         scale in prop_oneof![Just(AdjacencyScale::One), Just(AdjacencyScale::LargestDegree)],
         seed in any::<u64>(),
     ) {
-        let mut config = PolicyConfig::new(8, 3, scale);
-        if is_sage {
-            config = config.with_layers(EmbeddingKind::GRAPH_SAGE, HeadKind::default());
-        }
+        let config = PolicyConfig::new(8, 3, scale);
+        let embedding = if is_sage { EmbeddingKind::GRAPH_SAGE } else { EmbeddingKind::default() };
+        // Sums over a state go over the host, step by step.
+        let head = if is_mlp { HeadKind::MLP } else { HeadKind::default() };
+        let config = config.with_layers(embedding, head);
         let policy = TrainedPolicy::random(config, seed, 0.3).unwrap();
         for adjacency in forms(&graph) {
             for device in gpus() {
