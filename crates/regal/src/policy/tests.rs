@@ -257,30 +257,27 @@ fn graphs_do_not_see_each_other() {
     }
 }
 
-/// On the emulated device: logits to rounding, and so the decisions that a seed draws.
+/// On a device: logits to rounding, and so the decisions that a seed draws.
 #[test]
 fn a_policy_on_a_device_decides_as_on_the_host() {
-    let Some(library) = shardgraph_cuemu::library() else {
-        println!(
-            "SKIPPED: regal's policies on a device: {}",
-            shardgraph_cuemu::SKIP_REASON
-        );
-        return;
-    };
-    let emulated = Device::emulated(&library).unwrap();
     let graph = small(4);
     let problem = problem(&graph, 2);
     let found = features(&problem, &options(), 60).unwrap();
     for encoder in encoders() {
         let policy = Policy::untrained(config(encoder), 1).unwrap();
         let wanted = policy.decide(&problem, &found, 5).unwrap();
-        let before = emulated.traffic().to_device_bytes;
-        let policy = policy.on_device(&emulated);
-        let given = policy.decide(&problem, &found, 5).unwrap();
-        assert!(emulated.traffic().to_device_bytes > before);
-        assert_eq!(given.actions, wanted.actions);
-        for (given, wanted) in given.logits.iter().zip(&wanted.logits) {
-            assert!((given - wanted).abs() < 1e-5, "{given} {wanted}");
+        for device in shardgraph_cuemu::devices("regal") {
+            let before = device.traffic().to_device_bytes;
+            let given = policy
+                .clone()
+                .on_device(&device)
+                .decide(&problem, &found, 5)
+                .unwrap();
+            assert!(device.traffic().to_device_bytes > before);
+            assert_eq!(given.actions, wanted.actions);
+            for (given, wanted) in given.logits.iter().zip(&wanted.logits) {
+                assert!((given - wanted).abs() < 1e-5, "{given} {wanted}");
+            }
         }
     }
 }
