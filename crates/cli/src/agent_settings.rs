@@ -1,13 +1,37 @@
 //! The settings that an argument names: a file, a name, or the folder of a run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use serde_json::Value;
 use shardgraph_agents::{AgentConfig, Start};
 use shardgraph_environments::ENVIRONMENTS;
 
 use crate::exit::BadInput;
 use crate::graph_argument::nearest;
+
+/// The settings that a command starts from.
+#[derive(Debug, Args)]
+pub(crate) struct SettingsArgs {
+    /// The settings: a file, or a name
+    #[arg(
+        help_heading = "Input",
+        value_name = "CONFIG",
+        required_unless_present = "resume"
+    )]
+    pub(crate) config: Option<PathBuf>,
+    /// The environment of an algorithm's settings, where CONFIG is its name
+    #[arg(help_heading = "Input", long, value_name = "NAME", requires = "config")]
+    pub(crate) environment: Option<String>,
+    /// A setting and its value, as TOML writes it; `agent sweep` compares several, with commas between; may be given again
+    #[arg(
+        help_heading = "Method",
+        long = "set",
+        value_name = "SETTING=VALUE",
+        requires = "config"
+    )]
+    pub(crate) sets: Vec<String>,
+}
 
 /// The settings of a file, or of a name where there is no such file: that of settings, of an
 /// environment, or of an algorithm, for which `environment` is the environment.

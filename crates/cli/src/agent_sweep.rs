@@ -9,7 +9,7 @@ use shardgraph_agents::{
 };
 use shardgraph_device::{Device, Timer};
 
-use crate::agent_settings::{combinations, name_of, settings};
+use crate::agent_settings::{SettingsArgs, combinations, name_of, settings};
 use crate::agent_topology::is_topology;
 use crate::device_choice::{DeviceArgs, open_device};
 use crate::exit::BadInput;
@@ -40,24 +40,8 @@ const MAX_RUNS: usize = 10_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct SweepArgs {
-    /// The settings: a file, or a name
-    #[arg(
-        help_heading = "Input",
-        value_name = "CONFIG",
-        required_unless_present = "resume"
-    )]
-    config: Option<PathBuf>,
-    /// The environment of an algorithm's settings, where CONFIG is its name
-    #[arg(help_heading = "Input", long, value_name = "NAME", requires = "config")]
-    environment: Option<String>,
-    /// A setting and its value, as TOML writes it; several, with commas between, are compared; may be given again
-    #[arg(
-        help_heading = "Method",
-        long = "set",
-        value_name = "SETTING=V1,V2,...",
-        requires = "config"
-    )]
-    sets: Vec<String>,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// Seed of all that is random: the first one of --repeats [default: of the settings]
     #[arg(help_heading = "Method", long, value_name = "SEED")]
     seed: Option<u64>,
@@ -122,9 +106,9 @@ struct Answer {
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     refuse_processes("agent sweep", None)?;
     if let Some(svg) = &args.svg {
-        output_file::check(svg, args.config.as_deref())?;
+        output_file::check(svg, args.settings.config.as_deref())?;
     }
-    let (sweep, folder) = match (&args.run, &args.config) {
+    let (sweep, folder) = match (&args.run, &args.settings.config) {
         (Some(path), None) => {
             let (folder, sweep) = SweepFolder::resume(path)?;
             (sweep, Some(folder))
@@ -172,14 +156,14 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
 
 /// What the flags ask for; what is wrong with any of its settings is said before the first run begins.
 fn new_sweep(config: &Path, args: &SweepArgs) -> anyhow::Result<Sweep> {
-    let mut base = settings(config, args.environment.as_deref())?;
+    let mut base = settings(config, args.settings.environment.as_deref())?;
     base.steps = args.steps.unwrap_or(base.steps);
     base.seed = args.seed.unwrap_or(base.seed);
     let sweep = Sweep {
         repeats: args.repeats,
         episodes: args.episodes,
         target: args.target,
-        ..Sweep::new(base, combinations(&args.sets)?)
+        ..Sweep::new(base, combinations(&args.settings.sets)?)
     };
     let n_runs = sweep
         .combinations

@@ -12,7 +12,7 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, Timer};
 
 use crate::agent_answer::{Counts, Head, Tail};
-use crate::agent_settings::{settings, with_one_of_each};
+use crate::agent_settings::{SettingsArgs, settings, with_one_of_each};
 use crate::agent_topology;
 use crate::device_choice::DeviceArgs;
 use crate::exit::BadInput;
@@ -40,24 +40,8 @@ Under mpirun, srun or torchrun each process is a rank.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
-    /// The settings: a file, or a name
-    #[arg(
-        help_heading = "Input",
-        value_name = "CONFIG",
-        required_unless_present = "resume"
-    )]
-    config: Option<PathBuf>,
-    /// The environment of an algorithm's settings, where CONFIG is its name
-    #[arg(help_heading = "Input", long, value_name = "NAME", requires = "config")]
-    environment: Option<String>,
-    /// A setting and its value, as TOML writes it; may be given again
-    #[arg(
-        help_heading = "Method",
-        long = "set",
-        value_name = "SETTING=VALUE",
-        requires = "config"
-    )]
-    sets: Vec<String>,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// Steps of training: of all environments together; with --resume, to go to [default: of the settings]
     #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
@@ -187,7 +171,10 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
         interrupt::advise_to_resume(folder, &command);
         args.report.warn_of_damage(Some(folder), args.resume);
     }
-    match (args.run.as_ref().filter(|_| args.resume), &args.config) {
+    match (
+        args.run.as_ref().filter(|_| args.resume),
+        &args.settings.config,
+    ) {
         (Some(folder), _) => {
             let start = Start::Resumed {
                 folder: folder.clone(),
@@ -196,8 +183,8 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
             Ok((start, config))
         }
         (None, Some(config)) => {
-            let mut config = settings(config, args.environment.as_deref())?;
-            config = with_one_of_each(&config, &args.sets)?;
+            let mut config = settings(config, args.settings.environment.as_deref())?;
+            config = with_one_of_each(&config, &args.settings.sets)?;
             config.steps = args.steps.unwrap_or(config.steps);
             config.seed = args.seed.unwrap_or(config.seed);
             config.check()?;

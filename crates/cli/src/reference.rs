@@ -107,7 +107,7 @@ fn flags(command: &Command, into: &mut BTreeMap<String, Vec<(String, String)>>) 
 
 /// Flags with one meaning whose texts say more in some commands: which files or values a command
 /// takes, or what it counts.
-const PARTICULAR: [&str; 38] = [
+const PARTICULAR: [&str; 37] = [
     "classes",
     "compare",
     "config",
@@ -136,7 +136,6 @@ const PARTICULAR: [&str; 38] = [
     "repeats",
     "run",
     "seed",
-    "set",
     "shared-negatives",
     "steps",
     "svg",
