@@ -14,7 +14,7 @@ use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::sweep_folder::{Row, Sweep, read_sweep};
-use crate::text::Layout;
+use crate::text::{Layout, human_number};
 
 /// A curve has no more points than this; each is then the mean of several steps.
 const MAX_POINTS: usize = 400;
@@ -184,7 +184,7 @@ fn summary(curves: &BTreeMap<String, Curve>) -> Table {
         let (first, last) = (values().next(), values().next_back());
         let (least, most) = (values().reduce(f64::min), values().reduce(f64::max));
         let numbers = [first, last, least, most].into_iter().flatten();
-        let numbers = numbers.map(|value| Cell::number(format!("{value:.6}")));
+        let numbers = numbers.map(|value| Cell::number(human_number(value)));
         let head = [Cell::text(key), Cell::number(curve.len().to_string())];
         table.row(head.into_iter().chain(numbers));
     }

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-pub(crate) use self::units::Unit;
+pub(crate) use self::units::{Unit, human_number};
 use self::units::{described, with_unit};
 
 /// What the text of an answer has beside its keys, or without them.

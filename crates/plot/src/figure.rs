@@ -196,13 +196,16 @@ impl<'p> Layout<'p> {
             top + LINE * heads.iter().sum::<f64>(),
         ];
         let frame = corner[0] + panel.size[0];
+        let last = x.ticks.last().filter(|_| panel.x.has_ticks);
+        // Half of the last label stands behind the frame; some fonts are wider than `width` has it.
+        let behind = last.map_or(0.0, |(_, label)| 0.6 * width(label) - MARGIN);
         let mut layout = Layout {
             colours: panel.colours(),
             panel,
             x,
             y,
             corner,
-            right: frame,
+            right: frame + behind.max(0.0),
             end: 0.0,
         };
         let legend: Vec<f64> = layout

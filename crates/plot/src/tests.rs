@@ -252,3 +252,17 @@ fn a_chart_explains_only_the_marks_that_it_has() {
     // The end of a name tells ops of one module apart.
     assert!(svg.contains(">\u{2026}ention<"), "{svg}");
 }
+
+#[test]
+fn the_last_label_of_an_axis_is_whole() {
+    let curve = Series::curve("", [(0.0, 0.0), (160_000.0, 1.0)].map(Point::from));
+    let panel = Panel::new(Axis::linear("step"), Axis::linear("loss")).with(curve);
+    let svg = Figure::new("", "").panel(panel.sized(300.0, 100.0)).svg();
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let (before, _) = svg.split_once(">200000<").unwrap();
+    let (_, x) = before.rsplit_once(" x=\"").unwrap();
+    let middle = number(x.split_once('"').unwrap().0);
+    let (_, size) = svg.split_once("viewBox=\"0 0 ").unwrap();
+    let right = number(size.split_once(' ').unwrap().0);
+    assert!(middle + 0.6 * width("200000") <= right, "{middle} {right}");
+}

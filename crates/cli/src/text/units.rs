@@ -139,7 +139,7 @@ fn separated(digits: &str) -> String {
 }
 
 /// A number that may have a fraction: four digits behind the point at most, fewer behind large ones.
-fn human_number(value: f64) -> String {
+pub(crate) fn human_number(value: f64) -> String {
     let size = value.abs();
     match size {
         _ if size >= 1e15 || (size > 0.0 && size < 1e-3) => format!("{value:.3e}"),
