@@ -116,22 +116,30 @@ fn given(device: &Device) -> Given {
     }
 }
 
-/// A step is one launch. Nothing goes to the device, and ten words come back for each eight steps, whatever the graph.
+/// A step is one launch, however many nodes it picks. Nothing goes to the device, and ten words come back for each eight steps,
+/// whatever the graph.
 #[test]
 fn a_step_is_one_launch_and_moves_no_rows() {
     let policy = integer_policy(3, 5);
     for device in gpus() {
-        for n in [64, 256] {
-            for adjacency in forms(&generated(format!("er:{n}:0.05"))) {
+        for (spec, n_picks) in [("er:64:0.05", 1), ("er:256:0.05", 1), ("er:256:0.05", 16)] {
+            for adjacency in forms(&generated(spec.to_owned())) {
                 let looks = Mutex::new(Vec::new());
-                let options = SolveOptions {
+                let general = |device: &Device| SolveOptions {
                     path: Some(EmbeddingPath::General),
-                    ..on(&device, Select::Fixed(1))
+                    ..on(device, Select::Fixed(n_picks))
                 };
-                let solution = solve(&adjacency, &policy, &options, &mut |_, _| {
+                let solution = solve(&adjacency, &policy, &general(&device), &mut |_, _| {
                     looks.lock().unwrap().push(given(&device));
                 });
+                let host = solve(
+                    &adjacency,
+                    &policy,
+                    &general(&Device::host()),
+                    &mut |_, _| (),
+                );
                 let n_steps = solution.unwrap().n_steps;
+                assert_eq!(n_steps, host.unwrap().n_steps);
                 let looks = looks.into_inner().unwrap();
                 assert_eq!(looks.len() as u64, n_steps.div_ceil(8));
                 for pair in looks.windows(2) {
