@@ -242,6 +242,9 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
     let _ = child.kill();
     assert!(!wait(&mut child).success(), "it ended before it was killed");
     assert!(work.join("graph-of-run.store").exists());
+    // As left by a kill within a checkpoint.
+    let half_written = format!(".MANIFEST.json.{}-7.tmp", child.id());
+    fs::write(work.join(half_written), "{").unwrap();
     let ended = run(words, &files);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(

@@ -12,7 +12,7 @@ use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardgraph_storage::{FolderLock, write_atomic};
+use shardgraph_storage::{FolderLock, remove_leftovers, write_atomic};
 
 use super::context::RunContext;
 use super::reports::PartialLosses;
@@ -178,6 +178,7 @@ impl TableCheckpoint {
             manifest,
             _lock: lock,
         };
+        remove_leftovers(&checkpoint.folder);
         checkpoint.remove_stale_files()?;
         Ok(checkpoint)
     }
