@@ -522,7 +522,10 @@ const REFUSED: [(&str, &str); 12] = [
         "embed karate --learning-rate=-1 --out {}",
         "learning_rate = -1",
     ),
-    ("embed karate --queues 3 --out {}", "queues: the host has"),
+    (
+        "embed karate --queues 3 --out {}",
+        "queues: it is for a device",
+    ),
     ("embed nothing.txt --out {}", "there is no such file"),
     (
         "embed import karate --memory-limit 1KB --out {}",

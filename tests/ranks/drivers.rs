@@ -45,8 +45,8 @@ fn what_is_wrong_with_a_driver_is_said() {
         ),
         (
             "cuda:1",
-            ("FAKE_CUDA_VERSION", "12040"),
-            &["CUDA 12.4", "13.0", "580", "update the driver"],
+            ("FAKE_CUDA_VERSION", "11080"),
+            &["CUDA 11.8", "12.0", "525", "update the driver"],
         ),
         ("cuda", ("FAKE_CUDA_COUNT", "0"), &["shows no GPU"]),
         (
