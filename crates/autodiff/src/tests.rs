@@ -27,6 +27,24 @@ pub(crate) fn gpus_together_and_apart() -> Vec<Device> {
     gpus().into_iter().chain(apart).collect()
 }
 
+/// Weights of a layer, trained ones and frozen ones, each beside a parameter that no loss has a part of.
+fn online_and_target(width: usize) -> Params {
+    let mut params = Params::new();
+    let mut i = 0u32;
+    let mut next = || {
+        i += 1;
+        ((i * 37 % 101) as f32 - 50.0) * 0.004
+    };
+    params.add("online/w", Shape::new(width, width), &mut next);
+    params.add("online/b", Shape::new(1, width), &mut next);
+    params.add("online/unused", Shape::new(3, 5), &mut next);
+    params.freeze_rest();
+    params.add("target/w", Shape::new(width, width), &mut next);
+    params.add("target/b", Shape::new(1, width), &mut next);
+    params.add("target/unused", Shape::new(3, 5), &mut next);
+    params
+}
+
 /// The result of `work` on a rank's device, which may be in a group.
 pub(crate) fn on_rank_device<R>(
     device: &Device,

@@ -24,7 +24,7 @@ pub(crate) fn run_on_device(
     adjacency: &Adjacency,
     table: &ScoreTable,
     scale: AdjacencyScale,
-    rules: Rules<'_>,
+    mut rules: Rules<'_>,
 ) -> Result<Episode, Error> {
     let graph = ResidentAdjacency::upload(device, block(adjacency))?;
     let (starts, alpha, beta) = table.pieces();
@@ -41,17 +41,26 @@ pub(crate) fn run_on_device(
     let mut episode = cover::Episode::start(device, &graph, on_device)?;
     loop {
         let progress = episode.advance()?;
-        if progress.n_steps > 0 {
-            (rules.progress)(progress.n_candidates, progress.n_cover as usize);
+        if is_done(progress, &mut rules)? {
+            return Ok(ended(progress, episode.cover()?));
         }
-        rules.options.check_cancelled()?;
-        if progress.is_done {
-            return Ok(Episode {
-                cover: episode.cover()?,
-                n_steps: progress.n_steps.into(),
-                exchange: None,
-            });
-        }
+    }
+}
+
+/// Tells how far an episode is; true at its end.
+fn is_done(progress: cover::Progress, rules: &mut Rules<'_>) -> Result<bool, Error> {
+    if progress.n_steps > 0 {
+        (rules.progress)(progress.n_candidates, progress.n_cover as usize);
+    }
+    rules.options.check_cancelled()?;
+    Ok(progress.is_done)
+}
+
+fn ended(progress: cover::Progress, cover: Vec<u32>) -> Episode {
+    Episode {
+        cover,
+        n_steps: progress.n_steps.into(),
+        exchange: None,
     }
 }
 
@@ -65,7 +74,7 @@ const MAX_STEPS_AT_ONCE: u32 = 8;
 pub(crate) fn run_model_on_device(
     scorer: &mut ModelScorer<'_>,
     scale: AdjacencyScale,
-    rules: Rules<'_>,
+    mut rules: Rules<'_>,
     comm: &mut Comm,
 ) -> Result<Episode, Error> {
     let (device, shard) = (scorer.model.device.clone(), scorer.model.shard.clone());
@@ -88,20 +97,11 @@ pub(crate) fn run_model_on_device(
     let mut n_launched = 0;
     loop {
         let look = episode.look()?;
-        let progress = look.progress;
         if look.is_unbounded {
             return Err(unbounded_scores());
         }
-        if progress.n_steps > 0 {
-            (rules.progress)(progress.n_candidates, progress.n_cover as usize);
-        }
-        rules.options.check_cancelled()?;
-        if progress.is_done {
-            return Ok(Episode {
-                cover: episode.cover()?,
-                n_steps: progress.n_steps.into(),
-                exchange: None,
-            });
+        if is_done(look.progress, &mut rules)? {
+            return Ok(ended(look.progress, episode.cover()?));
         }
         if n_launched > rules.n_nodes {
             return Err(Error::internal("an episode has more steps than nodes")); // each picks one

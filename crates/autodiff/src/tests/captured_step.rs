@@ -4,30 +4,13 @@ use shardgraph_collectives::Comm;
 use shardgraph_device::Device;
 use shardgraph_ops::Loss;
 
-use crate::tests::gpus;
+use crate::tests::{gpus, online_and_target};
 use crate::{
     Adam, CapturedStep, Ctx, Error, OptimiserMut, Params, Plan, Recorder, RmsProp, Sgd, Shape, Var,
 };
 
 const ROWS: usize = 6;
 const WIDTH: usize = 40;
-
-fn network() -> Params {
-    let mut params = Params::new();
-    let mut i = 0u32;
-    let mut next = || {
-        i += 1;
-        ((i * 37 % 101) as f32 - 50.0) * 0.004
-    };
-    params.add("online/w", Shape::new(WIDTH, WIDTH), &mut next);
-    params.add("online/b", Shape::new(1, WIDTH), &mut next);
-    params.add("online/unused", Shape::new(3, 5), &mut next);
-    params.freeze_rest();
-    params.add("target/w", Shape::new(WIDTH, WIDTH), &mut next);
-    params.add("target/b", Shape::new(1, WIDTH), &mut next);
-    params.add("target/unused", Shape::new(3, 5), &mut next);
-    params
-}
 
 /// Two layers at some points, and the loss between the sums of their rows.
 fn plan(params: &Params) -> Result<(Plan, Var), Error> {
@@ -106,7 +89,7 @@ impl Rule {
 }
 
 fn rules() -> Vec<Rule> {
-    let n = network().trained_len();
+    let n = online_and_target(WIDTH).trained_len();
     let mut rms_prop = RmsProp::new(0.01, n);
     rms_prop.momentum = 0.5;
     let sgd = Sgd {
@@ -132,7 +115,7 @@ const TAU: f32 = 0.25;
 
 /// Losses, norms, parameters and moments of seven steps on the host, the fifth with another rate.
 fn on_host(mut rule: Rule) -> (Vec<f32>, Vec<f32>, Params, Rule) {
-    let mut params = network();
+    let mut params = online_and_target(WIDTH);
     let (plan, x) = plan(&params).unwrap();
     let mut program = plan.load(&Device::host()).unwrap();
     let (mut losses, mut norms) = (Vec::new(), Vec::new());
@@ -157,7 +140,7 @@ fn a_step_is_one_launch_with_the_hosts_values() {
         assert!(norms.iter().any(|&norm| norm > MAX_NORM), "{norms:?}");
         assert!(norms.iter().any(|&norm| norm < MAX_NORM), "{norms:?}");
         for device in gpus() {
-            let (mut params, mut rule) = (network(), rule.clone());
+            let (mut params, mut rule) = (online_and_target(WIDTH), rule.clone());
             let (plan, x) = plan(&params).unwrap();
             let step = CapturedStep::load(plan, &device).unwrap();
             let mut step = step.with_target_rate(TAU);
@@ -190,7 +173,7 @@ fn a_step_is_one_launch_with_the_hosts_values() {
 fn what_changes_between_steps_is_recorded_again() {
     for device in gpus() {
         let run = |is_new: bool| {
-            let mut params = network();
+            let mut params = online_and_target(WIDTH);
             let mut adam = Adam::new(0.01, params.trained_len());
             let load = |params: &Params| {
                 let (plan, x) = plan(params).unwrap();
@@ -236,7 +219,7 @@ fn what_changes_between_steps_is_recorded_again() {
 #[test]
 fn what_fails_changes_nothing() {
     for device in gpus() {
-        let mut params = network();
+        let mut params = online_and_target(WIDTH);
         let mut adam = Adam::new(0.01, params.trained_len());
         let (plan, x) = plan(&params).unwrap();
         let mut step = CapturedStep::load(plan.clone(), &device).unwrap();
@@ -257,7 +240,10 @@ fn what_fails_changes_nothing() {
                 continue;
             };
             step.set_input(x, &points(1)).unwrap();
-            let (mut params, mut adam) = (network(), Adam::new(0.01, params.trained_len()));
+            let (mut params, mut adam) = (
+                online_and_target(WIDTH),
+                Adam::new(0.01, params.trained_len()),
+            );
             let mut run = || step.run(&mut params, OptimiserMut::Adam(&mut adam), None);
             n_failed += usize::from(run().is_err());
             assert!(run().unwrap().is_finite());
@@ -268,7 +254,7 @@ fn what_fails_changes_nothing() {
 
 #[test]
 fn what_cannot_be_captured_is_refused() {
-    let params = network();
+    let params = online_and_target(WIDTH);
     let (whole, x) = plan(&params).unwrap();
     let refused =
         |plan: Plan, device: &Device| CapturedStep::load(plan, device).unwrap_err().to_string();

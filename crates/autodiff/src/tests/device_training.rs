@@ -4,29 +4,13 @@ use shardgraph_collectives::Comm;
 use shardgraph_device::{Device, Traffic};
 use shardgraph_ops::Loss;
 
-use crate::tests::gpus;
+use crate::tests::{gpus, online_and_target};
 use crate::{
     Adam, BufferPool, Ctx, Eager, Error, Gradient, Params, Recorder, RmsProp, Sgd, Shape, Var,
 };
 
 /// Wide enough that its weights are far more bytes than the rest of a step.
 const WIDTH: usize = 96;
-
-fn network() -> Params {
-    let mut params = Params::new();
-    let mut i = 0u32;
-    let mut next = || {
-        i += 1;
-        ((i * 37 % 101) as f32 - 50.0) * 0.004
-    };
-    params.add("online/w", Shape::new(WIDTH, WIDTH), &mut next);
-    params.add("online/b", Shape::new(1, WIDTH), &mut next);
-    params.add("unused", Shape::new(3, 5), &mut next);
-    params.freeze_rest();
-    params.add("target/w", Shape::new(WIDTH, WIDTH), &mut next);
-    params.add("target/b", Shape::new(1, WIDTH), &mut next);
-    params
-}
 
 /// The squared difference of two layers at a point that depends on the step; one parameter has no part in it.
 fn loss(ctx: &mut dyn Ctx, params: &Params, step: u32) -> Result<Var, Error> {
@@ -55,7 +39,7 @@ type Step<'a> = dyn FnMut(&Device, &mut Params, &Gradient) + 'a;
 
 /// The parameters after steps with target updates between them, and the bytes and copies of the last five steps.
 fn train(device: &Device, step: &mut Step<'_>) -> (Params, Traffic) {
-    let mut params = network();
+    let mut params = online_and_target(WIDTH);
     let mut before = Traffic::default();
     for n in 0..8 {
         if n == 3 {
@@ -115,7 +99,7 @@ fn stays_on_device<O: Clone>(
 #[test]
 fn adam_stays_on_the_device() {
     stays_on_device(
-        &Adam::new(0.01, network().trained_len()),
+        &Adam::new(0.01, online_and_target(WIDTH).trained_len()),
         |adam, device, params, grad| match grad {
             Gradient::Host(grad) => adam.step(device, params, grad),
             Gradient::Device(grad) => adam.step_on_device(device, params, grad),
@@ -126,7 +110,7 @@ fn adam_stays_on_the_device() {
 
 #[test]
 fn rms_prop_stays_on_the_device() {
-    let mut rms_prop = RmsProp::new(0.01, network().trained_len());
+    let mut rms_prop = RmsProp::new(0.01, online_and_target(WIDTH).trained_len());
     rms_prop.momentum = 0.5;
     stays_on_device(
         &rms_prop,
@@ -155,7 +139,7 @@ fn gradient_descent_stays_on_the_device() {
 /// A gradient of the host's, by steps on a device: the same values, and the moments stay there.
 #[test]
 fn a_gradient_of_the_host_is_uploaded() {
-    let params = network();
+    let params = online_and_target(WIDTH);
     let grad: Vec<f32> = (0..params.trained_len())
         .map(|i| (i % 7) as f32 - 3.0)
         .collect();
@@ -179,7 +163,7 @@ fn a_gradient_of_the_host_is_uploaded() {
 
 #[test]
 fn norms_and_factors_are_the_hosts() {
-    let params = network();
+    let params = online_and_target(WIDTH);
     let Gradient::Host(wanted) = gradient(&Device::host(), &params, 2) else {
         panic!("a gradient of the host is in its memory");
     };
@@ -226,7 +210,7 @@ fn norms_and_factors_are_the_hosts() {
 #[test]
 fn copies_of_parameters_are_values() {
     for device in gpus() {
-        let mut params = network();
+        let mut params = online_and_target(WIDTH);
         let mut adam = Adam::new(0.01, params.trained_len());
         let Gradient::Device(grad) = gradient(&device, &params, 0) else {
             panic!("a gradient of a device is in its memory");
@@ -237,7 +221,7 @@ fn copies_of_parameters_are_values() {
         adam.step_on_device(&device, &mut params, &grad).unwrap();
         assert_eq!(device.traffic(), before, "a clone is a copy on the device");
         assert_ne!(kept, params);
-        let mut alone = network();
+        let mut alone = online_and_target(WIDTH);
         let mut other = Adam::new(0.01, alone.trained_len());
         other.step_on_device(&device, &mut alone, &grad).unwrap();
         assert_eq!(kept, alone);

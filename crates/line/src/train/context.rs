@@ -6,7 +6,7 @@ use shardgraph_random::KeyedRng;
 use super::clock::Clock;
 use super::rank_devices::RankDevices;
 use super::reports::LossSum;
-use super::resident_edges::{Place, ResidentEdges};
+use super::resident_edges::{RankBucket, ResidentEdges};
 use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::edges::Bucket;
@@ -147,8 +147,8 @@ pub(super) struct Stream {
 
 impl Stream {
     /// A bucket on this stream's device.
-    pub(super) fn place(&self, bucket_pass: BucketPass) -> Place {
-        Place {
+    pub(super) fn rank_bucket(&self, bucket_pass: BucketPass) -> RankBucket {
+        RankBucket {
             rank: self.rank,
             bucket: bucket_pass.bucket(),
         }

@@ -54,7 +54,7 @@ pub(super) fn train<T: Scalar>(
             .map(|(jobs, stream)| {
                 let passes = jobs.iter().flat_map(|loaded| &loaded.job.bucket_passes);
                 let is_missing = |pass: &&BucketPass| {
-                    pass.n_samples > 0 && !context.run.resident.has(stream.place(**pass))
+                    pass.n_samples > 0 && !context.run.resident.has(stream.rank_bucket(**pass))
                 };
                 let missing: Vec<BucketPass> = passes.filter(is_missing).copied().collect();
                 let samplers = sampling_threads(scope, context, &missing, n_samplers)?;
@@ -117,7 +117,7 @@ fn device_queue<T: Scalar>(
             if bucket_pass.n_samples == 0 {
                 continue;
             }
-            let edges = match context.run.resident.take(stream.place(bucket_pass)) {
+            let edges = match context.run.resident.take(stream.rank_bucket(bucket_pass)) {
                 Some(mut edges) => {
                     edges.adopt(&stream.device)?;
                     edges
@@ -132,7 +132,10 @@ fn device_queue<T: Scalar>(
             let permuted = context.permuted(stream, bucket_pass, &edges)?;
             let in_order = permuted.as_ref().unwrap_or(&edges);
             context.train_bucket(stream, bucket_pass, in_order, loaded)?;
-            context.run.resident.keep(stream.place(bucket_pass), edges);
+            context
+                .run
+                .resident
+                .keep(stream.rank_bucket(bucket_pass), edges);
             events.push_back((begin, stream.device.record()?));
             if events.len() == IN_FLIGHT {
                 wait_for(context, events.pop_front())?;

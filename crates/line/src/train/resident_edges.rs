@@ -19,12 +19,12 @@ struct State {
     /// Bytes on each device for buckets that are not there yet.
     rooms: Vec<u64>,
     /// Buckets that stay; `None` while a stream has one.
-    buckets: BTreeMap<Place, Option<EdgeList>>,
+    buckets: BTreeMap<RankBucket, Option<EdgeList>>,
 }
 
 /// A bucket on the device of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RankBucket {
     pub(super) rank: usize,
     pub(super) bucket: Pair,
 }
@@ -59,26 +59,26 @@ impl ResidentEdges {
     }
 
     /// True for a bucket that is in the device's memory.
-    pub(super) fn has(&self, place: Place) -> bool {
-        locked(&self.0).buckets.contains_key(&place)
+    pub(super) fn has(&self, bucket: RankBucket) -> bool {
+        locked(&self.0).buckets.contains_key(&bucket)
     }
 
     /// A bucket that is in the device's memory, for a stream; it goes back by [`ResidentEdges::keep`].
-    pub(super) fn take(&self, place: Place) -> Option<EdgeList> {
-        locked(&self.0).buckets.get_mut(&place)?.take()
+    pub(super) fn take(&self, bucket: RankBucket) -> Option<EdgeList> {
+        locked(&self.0).buckets.get_mut(&bucket)?.take()
     }
 
     /// Keeps a bucket for the next pass, if there is room or it has been here.
-    pub(super) fn keep(&self, place: Place, edges: EdgeList) {
+    pub(super) fn keep(&self, bucket: RankBucket, edges: EdgeList) {
         let bytes = edges.len() as u64 * edge_bytes(edges.is_weighted());
         let mut state = locked(&self.0);
-        if let Some(kept) = state.buckets.get_mut(&place) {
+        if let Some(kept) = state.buckets.get_mut(&bucket) {
             *kept = Some(edges);
-        } else if let Some(room) = state.rooms.get_mut(place.rank)
+        } else if let Some(room) = state.rooms.get_mut(bucket.rank)
             && bytes <= *room
         {
             *room -= bytes;
-            state.buckets.insert(place, Some(edges));
+            state.buckets.insert(bucket, Some(edges));
         }
     }
 }

@@ -18,8 +18,8 @@ pub struct RunOptions {
     pub partition: Method,
     /// The execution of the first layer.
     pub execution: Execution,
-    /// The device of the epochs: the host, or one that one rank trains on without batches, dropout,
-    /// blocks and Adagrad. The scores at the end are computed on the host.
+    /// The device of the epochs: the host, or one whose streams, or which and those behind it, the
+    /// ranks train on without batches, dropout, blocks and Adagrad. The scores at the end are the host's.
     pub device: Device,
     /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is
     /// taken in tiles. Absent: everything stays.

@@ -97,7 +97,7 @@ pub struct Outcome {
     pub bytes_per_rank: Vec<u64>,
     /// The time of each rank in this call's epochs.
     pub times: Vec<RankTime>,
-    /// The memory of each rank's share of the host; empty where epochs ran on another device.
+    /// The memory of each rank on the device of the epochs.
     pub devices: Vec<DeviceMemory>,
     /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
     pub n_idle_ranks: usize,

@@ -2,9 +2,8 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
-
-use crate::Error;
 
 /// `cuFuncGetParamInfo`: since CUDA 12.4.
 type ParamInfo =
@@ -59,15 +58,13 @@ impl Lookup {
         &self,
         first: sys::CUevent,
         last: sys::CUevent,
-    ) -> Result<Result<f32, cudarc::driver::result::DriverError>, Error> {
-        let Some(elapsed_time) = self.elapsed_time else {
-            let text = "this driver has no such function: update the driver";
-            return Err(Error::driver("cuEventElapsedTime", text));
-        };
+    ) -> Result<f32, DriverError> {
+        let missing = DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND);
+        let elapsed_time = self.elapsed_time.ok_or(missing)?;
         let mut ms = 0.0;
         // SAFETY: the caller's; the pointer is that of a live number.
         let status = unsafe { elapsed_time(&raw mut ms, first, last) };
-        Ok(status.result().map(|()| ms))
+        status.result().map(|()| ms)
     }
 }
 

@@ -227,48 +227,53 @@ impl<'a> DeviceEpisode<'a> {
         n_rounds: usize,
         scores: Scores<'_>,
     ) -> Result<(), Error> {
-        let graph = self.graph;
+        let block = self.graph.block()?;
         for _ in 0..n_rounds {
-            match graph.block()? {
+            self.select(block, scores)?;
+            match block {
                 Block::Lists { row_ptr, columns } => {
-                    self.select_from_lists((row_ptr, columns), scores)?;
                     self.mark_in_lists(row_ptr, columns)?;
                     self.spread_in_lists(row_ptr, columns)?;
                 }
                 Block::Bits {
                     words,
                     words_per_row,
-                } => {
-                    self.select_from_bits((words, words_per_row as u32), scores)?;
-                    self.remove_from_bits(words, words_per_row as u32)?;
-                }
+                } => self.remove_from_bits(words, words_per_row as u32)?,
             }
         }
         Ok(())
     }
 
-    fn select_from_lists(
-        &mut self,
-        (row_ptr, columns): (&Buffer<u64>, &Buffer<u32>),
-        scores: Scores<'_>,
-    ) -> Result<(), Error> {
+    /// Picks the nodes of a round.
+    fn select(&mut self, block: Block<'_>, scores: Scores<'_>) -> Result<(), Error> {
         let (rules, buffers) = (&self.rules, &mut self.buffers);
-        let kernel = match scores {
-            Scores::Table(_) => "score_select_csr",
-            Scores::Values(_) => "score_select_values_csr",
+        let kernel = match (&block, scores) {
+            (Block::Lists { .. }, Scores::Table(_)) => "score_select_csr",
+            (Block::Lists { .. }, Scores::Values(_)) => "score_select_values_csr",
+            (Block::Bits { .. }, Scores::Table(_)) => "score_select_bits",
+            (Block::Bits { .. }, Scores::Values(_)) => "score_select_values_bits",
         };
-        let mut args = vec![
-            Arg::read(row_ptr),
-            Arg::read(columns),
-            Arg::read(&buffers.degree),
-        ];
+        let mut marks = None;
+        let mut args = match block {
+            Block::Lists { row_ptr, columns } => {
+                marks = Some(Arg::write(&mut buffers.marks));
+                vec![Arg::read(row_ptr), Arg::read(columns)]
+            }
+            Block::Bits {
+                words,
+                words_per_row,
+            } => vec![Arg::read(words), Arg::u32(words_per_row as u32)],
+        };
+        args.push(Arg::read(&buffers.degree));
         args.extend(scores.args(&buffers.d2, self.n_nodes, rules.by_largest_degree));
         args.extend([
             Arg::u32(rules.select),
             Arg::u32(rules.keep_isolated),
             Arg::write(&mut buffers.keys),
             Arg::write(&mut buffers.best),
-            Arg::write(&mut buffers.marks),
+        ]);
+        args.extend(marks);
+        args.extend([
             Arg::write(&mut buffers.alive),
             Arg::write(&mut buffers.group),
             Arg::write(&mut buffers.cover),
@@ -277,37 +282,6 @@ impl<'a> DeviceEpisode<'a> {
         let shape = node_blocks(self.n_nodes as usize, self.max_blocks);
         // SAFETY: the lengths are those of `Buffers::new` for this graph, which was checked when it was uploaded, and a model's
         // scores are checked; a node is picked once at most, so `cover` holds all picks.
-        unsafe { self.device.launch(kernel, shape, &args) }
-    }
-
-    fn select_from_bits(
-        &mut self,
-        (words, words_per_row): (&Buffer<u64>, u32),
-        scores: Scores<'_>,
-    ) -> Result<(), Error> {
-        let (rules, buffers) = (&self.rules, &mut self.buffers);
-        let kernel = match scores {
-            Scores::Table(_) => "score_select_bits",
-            Scores::Values(_) => "score_select_values_bits",
-        };
-        let mut args = vec![
-            Arg::read(words),
-            Arg::u32(words_per_row),
-            Arg::read(&buffers.degree),
-        ];
-        args.extend(scores.args(&buffers.d2, self.n_nodes, rules.by_largest_degree));
-        args.extend([
-            Arg::u32(rules.select),
-            Arg::u32(rules.keep_isolated),
-            Arg::write(&mut buffers.keys),
-            Arg::write(&mut buffers.best),
-            Arg::write(&mut buffers.alive),
-            Arg::write(&mut buffers.group),
-            Arg::write(&mut buffers.cover),
-            Arg::write(&mut buffers.state),
-        ]);
-        let shape = node_blocks(self.n_nodes as usize, self.max_blocks);
-        // SAFETY: as for lists.
         unsafe { self.device.launch(kernel, shape, &args) }
     }
 
