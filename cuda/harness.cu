@@ -223,7 +223,7 @@ void run() {
 void run() {
     Random random{2};
     unsigned n_rows = IS_SMALL ? 61 : 21000, width = 32, states = 1, state_width = 32, first_row = 0;
-    unsigned vec = 4, lanes = 8, chunk = ~0u, flags = 0; // as ops::sparse chooses them for 32 columns
+    unsigned chunk = ~0u, flags = 0;
     const unsigned degree = IS_SMALL ? 9 : 3150;
     std::vector<unsigned long long> row_ptr{0};
     std::vector<unsigned> columns;
@@ -237,18 +237,18 @@ void run() {
     Array<unsigned> ids(columns);
     Array<float> in(x), out(std::vector<float>(x.size(), 7.0f));
     const auto product = [&] {
-        launch(KERNEL(sparse_csr_fwd), blocks_of(n_rows, 8), 256,
+        launch(KERNEL(sparse_csr_4x8_unit_fwd), blocks_of(n_rows, 8), 256,
                {&ptr.at, &ids.at, &in.at, &in.at, &in.at, &in.at, &in.at, &out.at, &n_rows, &width, &state_width,
-                &states, &first_row, &vec, &lanes, &chunk, &flags});
+                &states, &first_row, &chunk, &flags});
     };
     product();
     std::vector<double> wanted(x.size(), 0.0);
     for (unsigned row = 0; row < n_rows; ++row)
         for (auto i = row_ptr[row]; i < row_ptr[row + 1]; ++i)
             for (unsigned k = 0; k < width; ++k) wanted[size_t(row) * width + k] += x[size_t(columns[i]) * width + k];
-    compare("sparse_csr_fwd", out.get(), wanted, 1e-4);
+    compare("sparse_csr_4x8_unit_fwd", out.get(), wanted, 1e-4);
     const double bytes = 132.0 * double(columns.size()) + (8.0 + 4.0 * width) * n_rows;
-    time("sparse_csr_fwd", bytes * 1e-9, "GB", product);
+    time("sparse_csr_4x8_unit_fwd", bytes * 1e-9, "GB", product);
 }
 
 // ---- line/sgns.cu
@@ -318,6 +318,16 @@ void run() {
     group = 16;
     time("sgns_order2_f32_shared5", double(count), "samples",
          [&] { step(KERNEL(sgns_order2_f32_shared5), 1u << 14, 128); });
+    // Halves, all of them 0.1.
+    const std::vector<unsigned short> halves(size_t(n_nodes) * dim, 0x2e66);
+    Array<unsigned short> half_vertex(halves), half_context(halves);
+    const auto half_step = [&](Kernel kernel) {
+        launch(kernel, 1u << 14, 128,
+               {&pairs.at, &n_edges, &negatives.at, &zero, &zero, &negatives.at, &n_nodes, &dim, &n_negatives, &group,
+                &seed, &first_sample, &first_edge, &count, &rate, &slope, &half_vertex.at, &half_context.at});
+    };
+    time("sgns_order2_f16_shared5", double(count), "samples", [&] { half_step(KERNEL(sgns_order2_f16_shared5)); });
+    time("sgns_order2_f16_tensor", double(count), "samples", [&] { half_step(KERNEL(sgns_order2_f16_tensor)); });
 }
 #else
 #error "name a kernel file: HARNESS_OPTIMISER, HARNESS_SPARSE or HARNESS_SGNS"

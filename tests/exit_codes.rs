@@ -1,7 +1,10 @@
 //! Exit codes that are neither 0 nor 2, closed pipes, help and version.
 
+use std::fs;
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use crate::program::{command, run, wait};
 
@@ -157,5 +160,36 @@ fn standard_error_is_silent_unless_asked() {
     assert!(
         verbose.stderr.starts_with("note: stored as bits"),
         "{verbose:?}"
+    );
+}
+
+/// Ctrl-C says what was saved, and the command that goes on.
+#[test]
+fn an_interrupted_run_says_how_to_go_on_and_is_130() {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, out) = (folder.path().join("work"), folder.path().join("e.npy"));
+    let words = "embed ba:4000:8 --epochs 2000 --dim 32 --checkpoint-interval 0 --work {} --out {}";
+    let mut own = command(words, &[&work, &out]);
+    let mut child = own.stderr(Stdio::piped()).spawn().unwrap();
+    // A checkpoint is there once its MANIFEST is.
+    let is_whole = |entry: fs::DirEntry| entry.path().join("MANIFEST").exists();
+    let has_checkpoint = || {
+        let mut entries = fs::read_dir(&work).into_iter().flatten().flatten();
+        entries.any(is_whole)
+    };
+    while !has_checkpoint() && child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status();
+    assert!(sent.unwrap().success());
+    assert_eq!(wait(&mut child).code(), Some(130));
+    let mut text = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut text).unwrap();
+    let command = "go on with `shardgraph embed ba:4000:8 --epochs 2000 --dim 32";
+    assert!(
+        text.contains("the checkpoints up to now are in") && text.contains(command),
+        "{text}"
     );
 }

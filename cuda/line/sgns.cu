@@ -16,6 +16,8 @@
 // sgns_order<1|2>_<f32|f16>_any      every dim, losses
 // sgns_order<1|2>_<f32|f16>_shared5  dim <= 128, dim % 4 == 0, at most 5 negatives, no losses: a warp a group, whose
 //                                    negatives stand in registers
+// sgns_order<1|2>_f16_tensor         dim <= 128, dim % 8 == 0, at most 8 negatives, no losses: a warp a group, 16 of
+//                                    its samples at a time on tensor cores
 // sgns_order<1|2>_<f32|f16>_shared   dim <= 256, dim % 4 == 0, losses: a warp a group, whose negatives stand in shared
 //                                    memory
 // These are hogwild: warps update one another's rows meanwhile. f32 rows take atomic additions, fp16 rows plain writes
@@ -32,6 +34,7 @@
 #include "kernel.cuh"
 #include "sgns.cuh"
 #include "sgns_groups.cuh"
+#include "sgns_tensor.cuh"
 
 namespace sgns {
 
@@ -175,219 +178,95 @@ __device__ void row_gradients(const unsigned long long *offsets, const unsigned 
             first_sample, first_edge, count, rate, rate_slope                                                          \
     }
 
-// ---- Order 2: two tables.
+// Order 2, two tables, without losses.
+#define SGNS_ORDER2(name, T, BOUNDS, RUN)                                                                              \
+    extern "C" __global__ void __launch_bounds__ BOUNDS sgns_order2_##name(                                            \
+        const unsigned *__restrict__ edges, unsigned long long n_edges, const unsigned *__restrict__ edge_alias,       \
+        unsigned drawn, unsigned reversed, const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,   \
+        unsigned n_negatives, unsigned group, unsigned long long seed, unsigned long long first_sample,                \
+        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope, T *vertex,              \
+        T *context) {                                                                                                  \
+        sgns::RUN(SGNS_JOB, vertex, context);                                                                          \
+    }
 
-extern "C" __global__ void __launch_bounds__(128)
-    sgns_order2_f32(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                    const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                    const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                    unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                    float *vertex, float *context) {
-    sgns::run(SGNS_JOB, vertex, context);
-}
+// The same with losses.
+#define SGNS_ORDER2_LOSSES(name, T, RUN)                                                                               \
+    extern "C" __global__ void __launch_bounds__(128, 5) sgns_order2_##name(                                           \
+        const unsigned *__restrict__ edges, unsigned long long n_edges, const unsigned *__restrict__ edge_alias,       \
+        unsigned drawn, unsigned reversed, const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,   \
+        unsigned n_negatives, unsigned group, unsigned long long seed, unsigned long long first_sample,                \
+        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope, unsigned with_loss,     \
+        float *losses, T *vertex, T *context) {                                                                        \
+        sgns::RUN(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);                                            \
+    }
 
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order2_f32_any(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                        const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                        const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                        unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                        unsigned with_loss, float *losses, float *vertex, float *context) {
-    sgns::run_any(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);
-}
+// Order 1, one table, without losses.
+#define SGNS_ORDER1(name, T, BOUNDS, RUN)                                                                              \
+    extern "C" __global__ void __launch_bounds__ BOUNDS sgns_order1_##name(                                            \
+        const unsigned *__restrict__ edges, unsigned long long n_edges, const unsigned *__restrict__ edge_alias,       \
+        unsigned drawn, unsigned reversed, const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,   \
+        unsigned n_negatives, unsigned group, unsigned long long seed, unsigned long long first_sample,                \
+        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope, T *table) {             \
+        sgns::RUN(SGNS_JOB, table, table);                                                                             \
+    }
 
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order2_f32_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                           const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                           unsigned n_negatives, unsigned group, unsigned long long seed,
-                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                           float rate, float rate_slope, unsigned with_loss, float *losses, float *vertex,
-                           float *context) {
-    CU_DYN_SHARED(float, memory);
-    sgns::run_shared(SGNS_JOB, vertex, context, with_loss ? losses : nullptr, memory);
-}
+// The same with losses.
+#define SGNS_ORDER1_LOSSES(name, T, RUN)                                                                               \
+    extern "C" __global__ void __launch_bounds__(128, 5) sgns_order1_##name(                                           \
+        const unsigned *__restrict__ edges, unsigned long long n_edges, const unsigned *__restrict__ edge_alias,       \
+        unsigned drawn, unsigned reversed, const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,   \
+        unsigned n_negatives, unsigned group, unsigned long long seed, unsigned long long first_sample,                \
+        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope, unsigned with_loss,     \
+        float *losses, T *table) {                                                                                     \
+        sgns::RUN(SGNS_JOB, table, table, with_loss ? losses : nullptr);                                               \
+    }
 
-extern "C" __global__ void __launch_bounds__(128, 8)
-    sgns_order2_f16(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                    const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                    const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                    unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                    unsigned short *vertex, unsigned short *context) {
-    sgns::run(SGNS_JOB, vertex, context);
-}
+// The deterministic mode's coefficients.
+#define SGNS_COEFFICIENTS(name, T)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(128) sgns_coefficients_##name(                                        \
+        const unsigned *__restrict__ edges, unsigned long long n_edges, const unsigned *__restrict__ edge_alias,       \
+        unsigned drawn, unsigned reversed, const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,   \
+        unsigned n_negatives, unsigned group, unsigned long long seed, unsigned long long first_sample,                \
+        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope, unsigned with_loss,     \
+        float *losses, const T *vertex, const T *context, unsigned *sources, unsigned *targets, float *factors) {      \
+        sgns::coefficients(SGNS_JOB, vertex, context, sources, targets, factors, with_loss ? losses : nullptr);        \
+    }
 
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order2_f16_any(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                        const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                        const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                        unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                        unsigned with_loss, float *losses, unsigned short *vertex, unsigned short *context) {
-    sgns::run_any(SGNS_JOB, vertex, context, with_loss ? losses : nullptr);
-}
+SGNS_ORDER2(f32, float, (128), run)
+SGNS_ORDER2(f16, unsigned short, (128, 8), run)
+SGNS_ORDER2(f32_shared5, float, (128, 5), run_registers<false>)
+SGNS_ORDER2(f16_shared5, unsigned short, (128, 5), run_registers<false>)
+SGNS_ORDER2(f16_tensor, unsigned short, (128, 2), run_tensor)
+SGNS_ORDER2_LOSSES(f32_any, float, run_any)
+SGNS_ORDER2_LOSSES(f16_any, unsigned short, run_any)
+SGNS_ORDER2_LOSSES(f32_shared, float, run_shared)
+SGNS_ORDER2_LOSSES(f16_shared, unsigned short, run_shared)
 
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order2_f16_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                           const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                           unsigned n_negatives, unsigned group, unsigned long long seed,
-                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                           float rate, float rate_slope, unsigned with_loss, float *losses, unsigned short *vertex,
-                           unsigned short *context) {
-    CU_DYN_SHARED(float, memory);
-    sgns::run_shared(SGNS_JOB, vertex, context, with_loss ? losses : nullptr, memory);
-}
+SGNS_ORDER1(f32, float, (128), run)
+SGNS_ORDER1(f16, unsigned short, (128, 8), run)
+SGNS_ORDER1(f32_shared5, float, (128, 5), run_registers<true>)
+SGNS_ORDER1(f16_shared5, unsigned short, (128, 5), run_registers<true>)
+SGNS_ORDER1(f16_tensor, unsigned short, (128, 2), run_tensor)
+SGNS_ORDER1_LOSSES(f32_any, float, run_any)
+SGNS_ORDER1_LOSSES(f16_any, unsigned short, run_any)
+SGNS_ORDER1_LOSSES(f32_shared, float, run_shared)
+SGNS_ORDER1_LOSSES(f16_shared, unsigned short, run_shared)
 
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order2_f32_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                            unsigned n_negatives, unsigned group, unsigned long long seed,
-                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, float rate_slope, float *vertex, float *context) {
-    sgns::run_registers<5, false>(SGNS_JOB, vertex, context);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order2_f16_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                            unsigned n_negatives, unsigned group, unsigned long long seed,
-                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, float rate_slope, unsigned short *vertex, unsigned short *context) {
-    sgns::run_registers<5, false>(SGNS_JOB, vertex, context);
-}
-
-// ---- Order 1: one table.
-
-extern "C" __global__ void __launch_bounds__(128)
-    sgns_order1_f32(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                    const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                    const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                    unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                    float *table) {
-    sgns::run(SGNS_JOB, table, table);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order1_f32_any(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                        const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                        const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                        unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                        unsigned with_loss, float *losses, float *table) {
-    sgns::run_any(SGNS_JOB, table, table, with_loss ? losses : nullptr);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order1_f32_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                           const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                           unsigned n_negatives, unsigned group, unsigned long long seed,
-                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                           float rate, float rate_slope, unsigned with_loss, float *losses, float *table) {
-    CU_DYN_SHARED(float, memory);
-    sgns::run_shared(SGNS_JOB, table, table, with_loss ? losses : nullptr, memory);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 8)
-    sgns_order1_f16(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                    const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                    const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                    unsigned group, unsigned long long seed, unsigned long long first_sample,
-                    unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                    unsigned short *table) {
-    sgns::run(SGNS_JOB, table, table);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order1_f16_any(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                        const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                        const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim, unsigned n_negatives,
-                        unsigned group, unsigned long long seed, unsigned long long first_sample,
-                        unsigned long long first_edge, unsigned long long count, float rate, float rate_slope,
-                        unsigned with_loss, float *losses, unsigned short *table) {
-    sgns::run_any(SGNS_JOB, table, table, with_loss ? losses : nullptr);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order1_f16_shared(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                           const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                           const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                           unsigned n_negatives, unsigned group, unsigned long long seed,
-                           unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                           float rate, float rate_slope, unsigned with_loss, float *losses, unsigned short *table) {
-    CU_DYN_SHARED(float, memory);
-    sgns::run_shared(SGNS_JOB, table, table, with_loss ? losses : nullptr, memory);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order1_f32_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                            unsigned n_negatives, unsigned group, unsigned long long seed,
-                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, float rate_slope, float *table) {
-    sgns::run_registers<5, true>(SGNS_JOB, table, table);
-}
-
-extern "C" __global__ void __launch_bounds__(128, 5)
-    sgns_order1_f16_shared5(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                            const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                            const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                            unsigned n_negatives, unsigned group, unsigned long long seed,
-                            unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                            float rate, float rate_slope, unsigned short *table) {
-    sgns::run_registers<5, true>(SGNS_JOB, table, table);
-}
-
-// ---- The deterministic mode.
-
-extern "C" __global__ void __launch_bounds__(128)
-    sgns_coefficients_f32(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                          const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                          const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                          unsigned n_negatives, unsigned group, unsigned long long seed,
-                          unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                          float rate, float rate_slope, unsigned with_loss, float *losses, const float *vertex,
-                          const float *context, unsigned *sources, unsigned *targets, float *factors) {
-    sgns::coefficients(SGNS_JOB, vertex, context, sources, targets, factors, with_loss ? losses : nullptr);
-}
-
-extern "C" __global__ void __launch_bounds__(128)
-    sgns_coefficients_f16(const unsigned *__restrict__ edges, unsigned long long n_edges,
-                          const unsigned *__restrict__ edge_alias, unsigned drawn, unsigned reversed,
-                          const unsigned *__restrict__ negatives, unsigned n_targets, unsigned dim,
-                          unsigned n_negatives, unsigned group, unsigned long long seed,
-                          unsigned long long first_sample, unsigned long long first_edge, unsigned long long count,
-                          float rate, float rate_slope, unsigned with_loss, float *losses, const unsigned short *vertex,
-                          const unsigned short *context, unsigned *sources, unsigned *targets, float *factors) {
-    sgns::coefficients(SGNS_JOB, vertex, context, sources, targets, factors, with_loss ? losses : nullptr);
-}
+SGNS_COEFFICIENTS(f32, float)
+SGNS_COEFFICIENTS(f16, unsigned short)
 
 // gradients[r, :] = sum over i in offsets[r]..offsets[r + 1] of factors[places[i]] * table[others[i], :], in order of
 // i.
-extern "C" __global__ void __launch_bounds__(128)
-    sgns_row_gradients_f32(const unsigned long long *__restrict__ offsets, const unsigned *__restrict__ others,
-                           const unsigned *__restrict__ places, const float *__restrict__ factors,
-                           const float *__restrict__ table, unsigned n_rows, unsigned dim,
-                           float *__restrict__ gradients) {
-    sgns::row_gradients(offsets, others, places, factors, table, n_rows, dim, gradients);
-}
+#define SGNS_ROW_GRADIENTS(name, T)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(128) sgns_row_gradients_##name(                                       \
+        const unsigned long long *__restrict__ offsets, const unsigned *__restrict__ others,                           \
+        const unsigned *__restrict__ places, const float *__restrict__ factors, const T *__restrict__ table,           \
+        unsigned n_rows, unsigned dim, float *__restrict__ gradients) {                                                \
+        sgns::row_gradients(offsets, others, places, factors, table, n_rows, dim, gradients);                          \
+    }
 
-// gradients[r, :] = sum over i in offsets[r]..offsets[r + 1] of factors[places[i]] * table[others[i], :], in order of
-// i.
-extern "C" __global__ void __launch_bounds__(128)
-    sgns_row_gradients_f16(const unsigned long long *__restrict__ offsets, const unsigned *__restrict__ others,
-                           const unsigned *__restrict__ places, const float *__restrict__ factors,
-                           const unsigned short *__restrict__ table, unsigned n_rows, unsigned dim,
-                           float *__restrict__ gradients) {
-    sgns::row_gradients(offsets, others, places, factors, table, n_rows, dim, gradients);
-}
+SGNS_ROW_GRADIENTS(f32, float)
+SGNS_ROW_GRADIENTS(f16, unsigned short)
 
 // table[rows[r], :] += gradients[r, :]; the listed rows are distinct.
 extern "C" __global__ void __launch_bounds__(128)

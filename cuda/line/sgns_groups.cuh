@@ -161,8 +161,10 @@ __device__ inline void group_in_registers(const Job &job, unsigned long long fir
     }
 }
 
-// At most K negatives, dim <= 128, dim % 4 == 0, no losses.
-template <int K, bool ONE_TABLE, class T> __device__ void run_registers(const Job &job, T *vertex, T *context) {
+constexpr int REGISTER_NEGATIVES = 5;
+
+// At most REGISTER_NEGATIVES negatives, dim <= 128, dim % 4 == 0, no losses.
+template <bool ONE_TABLE, class T> __device__ void run_registers(const Job &job, T *vertex, T *context) {
     const unsigned row_bytes = job.dim * sizeof(T);
     const Columns<T> of_vertex = {vertex + 4u * lane_of_warp(), row_bytes};
     const Columns<T> of_context = {context + 4u * lane_of_warp(), row_bytes};
@@ -170,12 +172,14 @@ template <int K, bool ONE_TABLE, class T> __device__ void run_registers(const Jo
     for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
         const unsigned long long first = g * job.group;
         const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
-        group_in_registers<K, ONE_TABLE>(job, first, end, of_vertex, of_context);
+        group_in_registers<REGISTER_NEGATIVES, ONE_TABLE>(job, first, end, of_vertex, of_context);
     }
 }
 
-// dim <= 256, dim % 4 == 0; `memory` holds 2 * n_negatives rows of 128 or 256 floats for each warp of the block.
-template <class T> __device__ void run_shared(const Job &job, T *vertex, T *context, float *losses, float *memory) {
+// dim <= 256, dim % 4 == 0; dynamic shared memory holds 2 * n_negatives rows of 128 or 256 floats for each warp of the
+// block.
+template <class T> __device__ void run_shared(const Job &job, T *vertex, T *context, float *losses) {
+    CU_DYN_SHARED(float, memory);
     const unsigned padded = job.dim <= 128 ? 128 : 256;
     float *rows = memory + 2ull * job.n_negatives * padded * (threadIdx.x >> 5);
     const unsigned long long n_groups = (job.count + job.group - 1) / job.group;

@@ -10,53 +10,13 @@
 
 namespace {
 
-constexpr unsigned ADD = 0u;
-constexpr unsigned SUB = 1u;
-constexpr unsigned MUL = 2u;
-constexpr unsigned DIV = 3u;
-constexpr unsigned WHERE_POSITIVE = 4u; // any other code: a where low <= b <= high, else zero
-
-constexpr unsigned EXP = 0u;
-constexpr unsigned LOG = 1u;
-constexpr unsigned TANH = 2u;
-constexpr unsigned SIGMOID = 3u;
-constexpr unsigned SQRT = 4u; // any other code: a clamp
-
-__device__ inline float combine(unsigned op, float a, float b, float low, float high) {
-    switch (op) {
-    case ADD:
-        return a + b;
-    case SUB:
-        return a - b;
-    case MUL:
-        return a * b;
-    case DIV:
-        return a / b;
-    case WHERE_POSITIVE:
-        return b > 0.0f ? a : 0.0f;
-    default:
-        return low <= b && b <= high ? a : 0.0f;
-    }
+__device__ inline float sigmoid(float x) {
+    const float e = expf(-fabsf(x)); // at most 1, so that nothing overflows
+    return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-__device__ inline float function(unsigned op, float x, float low, float high) {
-    switch (op) {
-    case EXP:
-        return expf(x);
-    case LOG:
-        return logf(x);
-    case TANH:
-        return tanhf(x);
-    case SIGMOID: {
-        const float e = expf(-fabsf(x)); // at most 1, so that nothing overflows
-        return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
-    }
-    case SQRT:
-        return sqrtf(x);
-    default: // not fminf and fmaxf: they would lose a NaN
-        return x < low ? low : x > high ? high : x;
-    }
-}
+// Not fminf and fmaxf: they would lose a NaN.
+__device__ inline float clamped(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
 // NaN stays NaN; negative zero becomes zero, so that sums with other ranks' zeros keep its bits.
 __device__ inline float relu(float x) { return x <= 0.0f ? 0.0f : x; }
@@ -90,29 +50,65 @@ template <class F> __device__ inline void four_of_one(const float *x, float *out
     }
 }
 
-} // namespace
-
-extern "C" __global__ void __launch_bounds__(256)
-    binary_fwd(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out, unsigned long long n,
-               unsigned op, float low, float high) {
-    four_of_two(a, b, out, n, [=](float x, float y) { return combine(op, x, y, low, high); });
-}
-
-// out[i][j] = x[i][j] op column[i]; n = rows * width.
-extern "C" __global__ void __launch_bounds__(256)
-    binary_column_fwd(const float *__restrict__ x, const float *__restrict__ column, float *__restrict__ out,
-                      unsigned long long n, unsigned long long width, unsigned op) {
+// out[i][j] = f(a[i][j], column[i]); n = rows * width.
+template <class F>
+__device__ inline void four_of_rows(const float *a, const float *column, float *out, unsigned long long n,
+                                    unsigned long long width, const F &f) {
     const unsigned long long first = first_of_four();
     if (width % 4ull == 0ull && first < n) { // four elements of one row
         const float y = column[first / width];
-        four_of_one(x, out, n, [=](float v) { return combine(op, v, y, 0.0f, 0.0f); });
+        four_of_one(a, out, n, [=](float x) { return f(x, y); });
         return;
     }
 #pragma unroll 1
     for (unsigned long long i = first; i < n && i < first + 4ull; ++i) {
-        out[i] = combine(op, x[i], column[i / width], 0.0f, 0.0f);
+        out[i] = f(a[i], column[i / width]);
     }
 }
+
+} // namespace
+
+// VALUE is made of x and y, the elements of a and b, and of the bounds.
+#define BINARY(name, VALUE)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+        binary_##name##_fwd(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out,         \
+                            unsigned long long n, float low, float high) {                                             \
+        four_of_two(a, b, out, n, [=](float x, float y) { return VALUE; });                                            \
+    }
+
+BINARY(add, x + y)
+BINARY(sub, x - y)
+BINARY(mul, (x)*y)
+BINARY(div, x / y)
+BINARY(where_positive, y > 0.0f ? x : 0.0f)
+BINARY(where_inside, low <= y && y <= high ? x : 0.0f)
+
+// VALUE is made of x, an element of a, and y, its row's number.
+#define BINARY_COLUMN(name, VALUE)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+        binary_column_##name##_fwd(const float *__restrict__ a, const float *__restrict__ column,                      \
+                                   float *__restrict__ out, unsigned long long n, unsigned long long width) {          \
+        four_of_rows(a, column, out, n, width, [=](float x, float y) { return VALUE; });                               \
+    }
+
+BINARY_COLUMN(add, x + y)
+BINARY_COLUMN(sub, x - y)
+BINARY_COLUMN(mul, (x)*y)
+BINARY_COLUMN(div, x / y)
+
+// VALUE is made of x, an element of a, and of the bounds.
+#define UNARY(name, VALUE)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(256) unary_##name##_fwd(                                              \
+        const float *__restrict__ a, float *__restrict__ out, unsigned long long n, float low, float high) {           \
+        four_of_one(a, out, n, [=](float x) { return VALUE; });                                                        \
+    }
+
+UNARY(exp, expf(x))
+UNARY(log, logf(x))
+UNARY(tanh, tanhf(x))
+UNARY(sigmoid, sigmoid(x))
+UNARY(sqrt, sqrtf(x))
+UNARY(clamp, clamped(x, low, high))
 
 extern "C" __global__ void __launch_bounds__(256)
     scale_fwd(unsigned long long n, float factor, const float *__restrict__ x, float *__restrict__ out) {
@@ -122,11 +118,6 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     relu_fwd(const float *__restrict__ x, float *__restrict__ out, unsigned long long n) {
     four_of_one(x, out, n, relu);
-}
-
-extern "C" __global__ void __launch_bounds__(256) unary_fwd(const float *__restrict__ x, float *__restrict__ out,
-                                                            unsigned long long n, unsigned op, float low, float high) {
-    four_of_one(x, out, n, [=](float v) { return function(op, v, low, high); });
 }
 
 // Adds `row` to every row of `out`, in place, then takes max(., 0) if `positive`.

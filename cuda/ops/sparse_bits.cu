@@ -9,15 +9,15 @@
 // rows, partial sums 4 * width * n_rows * (1 + n_splits) twice. Worth it above a density of about 1/32 (4 + 4 *
 // width B an entry in lists against 1/8 B an element here).
 //
-// `sparse_bits_fwd` multiplies on tensor cores. A's elements are expanded in registers: a one becomes the bf16 2.0,
-// whose only set bit is bit 14, so a word needs one shift and one mask for two elements; x is halved (exact) and
-// split into n_parts bf16 parts. Error: of x = 1.f * 2^e the first part (8 bits, to nearest) leaves at most 2^(e -
-// 8), the second 2^(e - 17), the third nothing, as x has 24 bits. Each sum is then off by at most 2^-17 (two parts)
-// or 0 (three) times sum |x_u|, and by f32 accumulation: at most (n_columns * n_parts) * 2^-22 * sum |x_u|, in
-// practice that of n_columns / 16 roundings. Products are exact (down to |x| = 2^-100, where parts would become
-// subnormal). x must be finite: tensor cores multiply the zeros too.
-// `sparse_bits_portable_fwd` is the same product on plain f32 units, one row a thread, x unsplit: bit for bit the
-// host's sum when n_columns <= split. It reads only neighbours, so it takes any x.
+// `sparse_bits_<8|32>_<fast|exact>_fwd` multiply on tensor cores, 8 or 32 columns of x a block, in 2 or 3 parts. A's
+// elements are expanded in registers: a one becomes the bf16 2.0, whose only set bit is bit 14, so a word needs one
+// shift and one mask for two elements; x is halved (exact) and split into n_parts bf16 parts. Error: of x = 1.f * 2^e
+// the first part (8 bits, to nearest) leaves at most 2^(e - 8), the second 2^(e - 17), the third nothing, as x has 24
+// bits. Each sum is then off by at most 2^-17 (two parts) or 0 (three) times sum |x_u|, and by f32 accumulation: at
+// most (n_columns * n_parts) * 2^-22 * sum |x_u|, in practice that of n_columns / 16 roundings. Products are exact
+// (down to |x| = 2^-100, where parts would become subnormal). x must be finite: tensor cores multiply the zeros too.
+// `sparse_bits_<8|32>_portable_fwd` are the same product on plain f32 units, one row a thread, x unsplit: bit for bit
+// the host's sum when n_columns <= split. It reads only neighbours, so it takes any x.
 //
 // Determinism: fixed splits of `split` columns of A, added in order by `sparse_bits_sum_fwd`: a row's bits depend
 // on that row, on n_columns and on the width's tiles, never on n_rows, the grid or who owns the row.
@@ -25,7 +25,7 @@
 // Source: the residual graph as a mask, see sparse_csr.cu; the split is that of Henry, Tang and Heinecke,
 // "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations" (ARITH 2019).
 #include "kernel.cuh"
-#include "mma_bf16.cuh"
+#include "mma.cuh"
 #include "sparse_finish.cuh"
 #include "warp.cuh"
 
@@ -152,9 +152,9 @@ __device__ inline void expand(const unsigned long long (*words)[WORD_STRIDE], un
 }
 
 // 512 own rows (64 a warp) by 8 * TILES columns of x, over one split of A's columns.
-template <unsigned TILES, unsigned PARTS>
-__device__ inline void tensor_product(const Bits &bits, float *out, unsigned (*parts)[PAIRS][PART_STRIDE],
-                                      unsigned long long (*words)[WORD_STRIDE]) {
+template <unsigned TILES, unsigned PARTS> __device__ inline void tensor_product(const Bits &bits, float *out) {
+    __shared__ unsigned parts[PARTS][PAIRS][PART_STRIDE];
+    __shared__ unsigned long long words[CHUNK][WORD_STRIDE];
     const unsigned group = threadIdx.x % 32u / 4u;
     const unsigned t = threadIdx.x % 4u;
     const unsigned first_row = (blockIdx.x * WARPS + threadIdx.x / 32u) * 64u;
@@ -206,7 +206,8 @@ __device__ inline void tensor_product(const Bits &bits, float *out, unsigned (*p
 }
 
 // One own row a thread by TILE columns of x, which wait in shared memory 32 rows at a time.
-template <unsigned TILE> __device__ inline void portable_product(const Bits &bits, float *out, float (*xs)[32]) {
+template <unsigned TILE> __device__ inline void portable_product(const Bits &bits, float *out) {
+    __shared__ float xs[32][TILE];
     const unsigned row = blockIdx.x * THREADS + threadIdx.x;
     const unsigned first_column = blockIdx.y * TILE;
     const unsigned begin = blockIdx.z * bits.split;
@@ -238,47 +239,36 @@ template <unsigned TILE> __device__ inline void portable_product(const Bits &bit
 
 } // namespace
 
-// Grid: (own rows / 512, columns / (8 * n_tiles), splits); n_tiles is 4, or 1 for widths of at most 8; n_parts 2 or
-// 3. `split` is a multiple of 64; with more than one split, out is [n_splits, n_rows, width] partial sums.
-extern "C" __global__ void __launch_bounds__(256)
-    sparse_bits_fwd(const unsigned long long *__restrict__ words, const float *__restrict__ x,
-                    const float *__restrict__ keep, const float *__restrict__ scale, const float *__restrict__ bias,
-                    float *__restrict__ out, unsigned n_columns, unsigned n_rows, unsigned words_per_row,
-                    unsigned width, unsigned state_width, unsigned n_states, unsigned first_row, unsigned split,
-                    unsigned n_tiles, unsigned n_parts, unsigned flags) {
-    __shared__ unsigned parts[3][PAIRS][PART_STRIDE];
-    __shared__ unsigned long long rows[CHUNK][WORD_STRIDE];
-    const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
-    const Bits bits = {words, x, n_columns, n_rows, words_per_row, split, finish};
-    if (n_tiles == 4u) {
-        if (n_parts == 2u) {
-            tensor_product<4, 2>(bits, out, parts, rows);
-        } else {
-            tensor_product<4, 3>(bits, out, parts, rows);
-        }
-    } else if (n_parts == 2u) {
-        tensor_product<1, 2>(bits, out, parts, rows);
-    } else {
-        tensor_product<1, 3>(bits, out, parts, rows);
+// Grid: (own rows / 512, columns / (8 * TILES), splits). `split` is a multiple of 64; with more than one split, out is
+// [n_splits, n_rows, width] partial sums.
+#define SPARSE_BITS(name, TILES, PARTS)                                                                                \
+    extern "C" __global__ void __launch_bounds__(256) sparse_bits_##name##_fwd(                                        \
+        const unsigned long long *__restrict__ words, const float *__restrict__ x, const float *__restrict__ keep,     \
+        const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,  \
+        unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned n_states,              \
+        unsigned first_row, unsigned split, unsigned flags) {                                                          \
+        const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};                     \
+        tensor_product<TILES, PARTS>({words, x, n_columns, n_rows, words_per_row, split, finish}, out);                \
     }
-}
 
-// Grid: (own rows / 256, columns / (8 * n_tiles), splits); out as above.
-extern "C" __global__ void __launch_bounds__(256)
-    sparse_bits_portable_fwd(const unsigned long long *__restrict__ words, const float *__restrict__ x,
-                             const float *__restrict__ keep, const float *__restrict__ scale,
-                             const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,
-                             unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width,
-                             unsigned n_states, unsigned first_row, unsigned split, unsigned n_tiles, unsigned flags) {
-    __shared__ float xs[32][32];
-    const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};
-    const Bits bits = {words, x, n_columns, n_rows, words_per_row, split, finish};
-    if (n_tiles == 4u) {
-        portable_product<32>(bits, out, xs);
-    } else {
-        portable_product<8>(bits, out, xs);
+SPARSE_BITS(8_fast, 1, 2)
+SPARSE_BITS(8_exact, 1, 3)
+SPARSE_BITS(32_fast, 4, 2)
+SPARSE_BITS(32_exact, 4, 3)
+
+// Grid: (own rows / 256, columns / TILE, splits); out as above.
+#define SPARSE_BITS_PORTABLE(TILE)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(256) sparse_bits_##TILE##_portable_fwd(                               \
+        const unsigned long long *__restrict__ words, const float *__restrict__ x, const float *__restrict__ keep,     \
+        const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_columns,  \
+        unsigned n_rows, unsigned words_per_row, unsigned width, unsigned state_width, unsigned n_states,              \
+        unsigned first_row, unsigned split, unsigned flags) {                                                          \
+        const Finish finish = {keep, scale, bias, width, state_width, n_states, first_row, flags};                     \
+        portable_product<TILE>({words, x, n_columns, n_rows, words_per_row, split, finish}, out);                      \
     }
-}
+
+SPARSE_BITS_PORTABLE(8)
+SPARSE_BITS_PORTABLE(32)
 
 // Adds the splits in order and finishes the rows. Grid: one thread for each row and column.
 extern "C" __global__ void __launch_bounds__(256)

@@ -11,7 +11,9 @@
 // One warp takes one row (or one chunk of a long row) and up to 128 columns of x: a lane holds VEC adjacent
 // columns, LANES lanes hold the columns, and 32 / LANES entries are gathered side by side. Ids come 32 at a time in
 // one coalesced read and are handed out by shuffles, so a lane has up to eight gathers in flight (4 KB a warp at K
-// = 32).
+// = 32). Both numbers and the kind of factor are in the name: `sparse_csr_4x8_unit_fwd` has VEC 4, LANES 8 and no
+// factor, `_entry` one factor an entry, `_state` one an entry and state; `sparse_csr_chunks_*` are their twins for
+// chunks.
 //
 // Determinism: a row's sum is made in an order that its number of entries and the width decide alone: entry i goes to
 // group i % (32 / LANES), groups are added as a butterfly. Rows of more than CHUNK entries are cut into equal chunks,
@@ -29,8 +31,8 @@ namespace {
 constexpr unsigned ROWS_PER_BLOCK = 8u; // warps of a block
 constexpr unsigned MAX_BATCH = 8u;      // gathers that a lane has in flight
 
-// How an entry gets its factor: none; one for all columns (weight, or the mask of a single state); one for each
-// state.
+// How an entry gets its factor: none; one for all columns (weight, mask of a single state, or both); one for each
+// state, which is its mask, times the weight if there is one.
 enum Factors { UNIT, ONE_EACH, STATES };
 
 struct Lists {
@@ -98,7 +100,7 @@ __device__ inline void add_entries(const Lists &lists, unsigned long long first,
                 const unsigned long long node = __shfl_sync(ALL_LANES, id, int(entry));
                 factor[i] = FACTORS == UNIT ? 1.0f : __shfl_sync(ALL_LANES, own_factor, int(entry));
                 bool read = wanted && entry < n;
-                if (FACTORS == STATES && read && (lists.finish.flags & SPARSE_MASKED)) {
+                if (FACTORS == STATES && read) {
                     factor[i] *= kept(lists.finish, node, state);
                 }
                 read = read && factor[i] != 0.0f;
@@ -137,7 +139,7 @@ __device__ inline void product(const Lists &lists, unsigned long long first, uns
     const unsigned column = (blockIdx.y * LANES + lane % LANES) * VEC;
     const unsigned state = state_of(finish, column); // the same for VEC columns: state_width divides by VEC
     bool wanted = column < finish.width;
-    if (wanted && (finish.flags & SPARSE_MASKED)) {
+    if (FACTORS != UNIT && wanted && (FACTORS == STATES || (finish.flags & SPARSE_MASKED))) {
         wanted = kept(finish, (unsigned long long)finish.first_row + row, state) != 0.0f;
     }
     float sum[VEC];
@@ -160,81 +162,72 @@ __device__ inline void product(const Lists &lists, unsigned long long first, uns
     store<VEC>(out + slot * finish.width + column, sum);
 }
 
-template <int VEC, int LANES>
-__device__ inline void product_of(const Lists &lists, unsigned long long first, unsigned long long end, unsigned row,
-                                  unsigned long long slot, bool whole, float *out) {
-    const bool masked = (lists.finish.flags & SPARSE_MASKED) != 0u;
-    const bool weighted = (lists.finish.flags & SPARSE_WEIGHTED) != 0u;
-    if (masked && lists.finish.width != lists.finish.state_width) {
-        product<VEC, LANES, STATES>(lists, first, end, row, slot, whole, out);
-    } else if (masked || weighted) {
-        product<VEC, LANES, ONE_EACH>(lists, first, end, row, slot, whole, out);
-    } else {
-        product<VEC, LANES, UNIT>(lists, first, end, row, slot, whole, out);
-    }
-}
-
-// `vec` and `lanes` are the launcher's choice for the width; vec = 4 asks that width and state_width divide by 4.
-__device__ inline void product_any(unsigned vec, unsigned lanes, const Lists &lists, unsigned long long first,
-                                   unsigned long long end, unsigned row, unsigned long long slot, bool whole,
-                                   float *out) {
-    switch (vec * 100u + lanes) {
-    case 432u:
-        return product_of<4, 32>(lists, first, end, row, slot, whole, out);
-    case 416u:
-        return product_of<4, 16>(lists, first, end, row, slot, whole, out);
-    case 408u:
-        return product_of<4, 8>(lists, first, end, row, slot, whole, out);
-    case 402u:
-        return product_of<4, 2>(lists, first, end, row, slot, whole, out);
-    case 132u:
-        return product_of<1, 32>(lists, first, end, row, slot, whole, out);
-    case 104u:
-        return product_of<1, 4>(lists, first, end, row, slot, whole, out);
-    default:
-        return product_of<1, 1>(lists, first, end, row, slot, whole, out);
-    }
-}
-
-} // namespace
-
-// Rows of at most `chunk` entries; longer ones are left to the two kernels below. Grid: (rows / 8, columns / tile).
-extern "C" __global__ void __launch_bounds__(256, 3)
-    sparse_csr_fwd(const unsigned long long *__restrict__ row_ptr, const unsigned *__restrict__ columns,
-                   const float *__restrict__ values, const float *__restrict__ x, const float *__restrict__ keep,
-                   const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out,
-                   unsigned n_rows, unsigned width, unsigned state_width, unsigned n_states, unsigned first_row,
-                   unsigned vec, unsigned lanes, unsigned chunk, unsigned flags) {
+template <int VEC, int LANES, Factors FACTORS>
+__device__ inline void row_product(const Lists &lists, const unsigned long long *row_ptr, unsigned n_rows,
+                                   unsigned chunk, float *out) {
     const unsigned row = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
     if (row >= n_rows) {
         return;
     }
     const unsigned long long first = row_ptr[row];
     const unsigned long long end = row_ptr[row + 1ull];
-    if (end - first > chunk) {
-        return;
+    if (end - first <= chunk) {
+        product<VEC, LANES, FACTORS>(lists, first, end, row, row, true, out);
     }
-    const Lists lists = {columns, values, x, {keep, scale, bias, width, state_width, n_states, first_row, flags}};
-    product_any(vec, lanes, lists, first, end, row, row, true, out);
 }
+
+template <int VEC, int LANES, Factors FACTORS>
+__device__ inline void chunk_product(const Lists &lists, const unsigned long long *bounds, const unsigned *rows,
+                                     unsigned n_chunks, float *partials) {
+    const unsigned chunk = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
+    if (chunk < n_chunks) {
+        const unsigned long long first = bounds[2ull * chunk];
+        product<VEC, LANES, FACTORS>(lists, first, bounds[2ull * chunk + 1ull], rows[chunk], chunk, false, partials);
+    }
+}
+
+} // namespace
+
+// Rows of at most `chunk` entries; longer ones are left to the kernels below. Grid: (rows / 8, columns / tile).
+#define SPARSE_CSR_ROWS(name, VEC, LANES, FACTORS)                                                                     \
+    extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_##name##_fwd(                                      \
+        const unsigned long long *__restrict__ row_ptr, const unsigned *__restrict__ columns,                          \
+        const float *__restrict__ values, const float *__restrict__ x, const float *__restrict__ keep,                 \
+        const float *__restrict__ scale, const float *__restrict__ bias, float *__restrict__ out, unsigned n_rows,     \
+        unsigned width, unsigned state_width, unsigned n_states, unsigned first_row, unsigned chunk, unsigned flags) { \
+        const Lists lists = {columns, values, x, {keep, scale, bias, width, state_width, n_states, first_row, flags}}; \
+        row_product<VEC, LANES, FACTORS>(lists, row_ptr, n_rows, chunk, out);                                          \
+    }
 
 // The chunks of long rows: chunk c is the entries chunk_bounds[2 c] .. chunk_bounds[2 c + 1] of row chunk_rows[c],
 // and its bare sum goes to partials[c]. Grid: (chunks / 8, columns / tile).
-extern "C" __global__ void __launch_bounds__(256, 3)
-    sparse_csr_chunks_fwd(const unsigned long long *__restrict__ chunk_bounds, const unsigned *__restrict__ chunk_rows,
-                          const unsigned *__restrict__ columns, const float *__restrict__ values,
-                          const float *__restrict__ x, const float *__restrict__ keep, float *__restrict__ partials,
-                          unsigned n_chunks, unsigned width, unsigned state_width, unsigned n_states,
-                          unsigned first_row, unsigned vec, unsigned lanes, unsigned flags) {
-    const unsigned chunk = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
-    if (chunk >= n_chunks) {
-        return;
+#define SPARSE_CSR_CHUNKS(name, VEC, LANES, FACTORS)                                                                   \
+    extern "C" __global__ void __launch_bounds__(256, 3) sparse_csr_chunks_##name##_fwd(                               \
+        const unsigned long long *__restrict__ chunk_bounds, const unsigned *__restrict__ chunk_rows,                  \
+        const unsigned *__restrict__ columns, const float *__restrict__ values, const float *__restrict__ x,           \
+        const float *__restrict__ keep, float *__restrict__ partials, unsigned n_chunks, unsigned width,               \
+        unsigned state_width, unsigned n_states, unsigned first_row, unsigned flags) {                                 \
+        const Lists lists = {                                                                                          \
+            columns, values, x, {keep, nullptr, nullptr, width, state_width, n_states, first_row, flags}};             \
+        chunk_product<VEC, LANES, FACTORS>(lists, chunk_bounds, chunk_rows, n_chunks, partials);                       \
     }
-    const unsigned long long first = chunk_bounds[2ull * chunk];
-    const unsigned long long end = chunk_bounds[2ull * chunk + 1ull];
-    const Lists lists = {columns, values, x, {keep, nullptr, nullptr, width, state_width, n_states, first_row, flags}};
-    product_any(vec, lanes, lists, first, end, chunk_rows[chunk], chunk, false, partials);
-}
+
+// An instance for each kind of factor; VEC = 4 asks that width and state_width divide by 4.
+#define SPARSE_CSR(shape, VEC, LANES)                                                                                  \
+    SPARSE_CSR_ROWS(shape##_unit, VEC, LANES, UNIT)                                                                    \
+    SPARSE_CSR_ROWS(shape##_entry, VEC, LANES, ONE_EACH)                                                               \
+    SPARSE_CSR_ROWS(shape##_state, VEC, LANES, STATES)                                                                 \
+    SPARSE_CSR_CHUNKS(shape##_unit, VEC, LANES, UNIT)                                                                  \
+    SPARSE_CSR_CHUNKS(shape##_entry, VEC, LANES, ONE_EACH)                                                             \
+    SPARSE_CSR_CHUNKS(shape##_state, VEC, LANES, STATES)
+
+SPARSE_CSR(1x1, 1, 1)
+SPARSE_CSR(1x4, 1, 4)
+SPARSE_CSR(1x32, 1, 32)
+SPARSE_CSR(4x2, 4, 2)
+SPARSE_CSR(4x8, 4, 8)
+SPARSE_CSR(4x16, 4, 16)
+SPARSE_CSR(4x32, 4, 32)
 
 // Adds a long row's chunks in order and finishes it; row long_rows[i] has the chunks long_first[i] .. long_first[i
 // + 1]. Grid: one thread for each long row and column.

@@ -73,4 +73,28 @@ __device__ inline void report_degrees(unsigned max_degree, unsigned n_candidates
     }
 }
 
+// The largest value of a block, for all of its threads.
+__device__ inline unsigned long long block_max(unsigned long long value, unsigned long long *shared) {
+    value = warp_max(value);
+    if (lane_of_warp() == 0) {
+        shared[threadIdx.x / WARP] = value;
+    }
+    __syncthreads();
+    unsigned long long best = shared[0];
+    for (unsigned w = 1; w < WARPS; w++) {
+        best = shared[w] > best ? shared[w] : best;
+    }
+    __syncthreads(); // `shared` is written again by the next call
+    return best;
+}
+
+// Nodes that a step picks (section 4.5.1); a `select` of 0 is the adaptive rule.
+__device__ inline unsigned picks_of(unsigned select, unsigned n_candidates, unsigned n_nodes) {
+    const unsigned long long c = n_candidates, n = n_nodes;
+    if (select > 0) {
+        return select;
+    }
+    return 2 * c > n ? 8 : 4 * c > n ? 4 : 8 * c > n ? 2 : 1;
+}
+
 } // namespace cover

@@ -64,30 +64,6 @@ __device__ Key key_of(float score, unsigned node) {
 
 __device__ unsigned node_of(Key key) { return 0xffffffffu - (unsigned)key; }
 
-// The largest value of a block, for all of its threads.
-__device__ Key block_max(Key value, Key *shared) {
-    value = warp_max(value);
-    if (lane_of_warp() == 0) {
-        shared[threadIdx.x / WARP] = value;
-    }
-    __syncthreads();
-    Key best = shared[0];
-    for (unsigned w = 1; w < WARPS; w++) {
-        best = shared[w] > best ? shared[w] : best;
-    }
-    __syncthreads(); // `shared` is written again by the next call
-    return best;
-}
-
-// Nodes that a step picks (section 4.5.1); a `select` of 0 is the adaptive rule.
-__device__ unsigned picks_of(unsigned select, unsigned n_candidates, unsigned n_nodes) {
-    const unsigned long long c = n_candidates, n = n_nodes;
-    if (select > 0) {
-        return select;
-    }
-    return 2 * c > n ? 8 : 4 * c > n ? 4 : 8 * c > n ? 2 : 1;
-}
-
 // The adjacency as lists.
 struct Lists {
     const unsigned long long *row_ptr;

@@ -1,16 +1,11 @@
-//! LINE's files: a store's head and buckets, embeddings in every form, the state of a run with its tables on disk.
+//! LINE's files: a store's head and buckets, embeddings in every form.
 
-use std::cell::OnceCell;
 use std::fs;
-use std::path::Path;
 
 use shardgraph_device::Device;
-use shardgraph_graph::builtin;
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::nodes::Classes;
-use shardgraph_line::{
-    Config, DiskOptions, DiskRun, Embedding, NodeLabels, Order, Store, train, train_on_disk,
-};
+use shardgraph_line::{Config, Embedding, NodeLabels, Store, train};
 
 use shardgraph_storage::hash;
 
@@ -135,82 +130,4 @@ pub fn class_file(data: &[u8]) {
             }
         }
     }
-}
-
-/// As the state of a run that was broken off: the run is refused by name, or ends with the rows of one that was not.
-///
-/// # Panics
-/// When a rule is broken.
-pub fn line_journal(data: &[u8]) {
-    thread_local! {
-        static EXPECTED: OnceCell<(Store, Vec<u32>)> = const { OnceCell::new() };
-    }
-    let config = journal_config();
-    EXPECTED.with(|expected| {
-        let (store, expected) = expected.get_or_init(|| {
-            let store = karate();
-            let trained = train(&store, &config, &Device::host(), &mut |_| {});
-            (store, bits(&trained.expect("rows").embedding))
-        });
-        let work = scratch("work");
-        let _ = fs::remove_dir_all(&work);
-        fs::create_dir_all(&work).expect("room for a folder");
-        fs::write(work.join("MANIFEST.json"), data).expect("room for a file");
-        let out = scratch("rows.npy");
-        match on_disk(store, &config, (&work, &out)) {
-            Ok(()) => {
-                let read = formats::read(&out, None).expect("what was written can be read");
-                assert_eq!(&bits(&read), expected);
-            }
-            Err(error) => {
-                let named = error.to_string().contains(&work.display().to_string());
-                assert!(named, "{error}");
-            }
-        }
-    });
-}
-
-/// The run whose state [`line_journal`] takes its input for.
-#[must_use]
-pub fn journal_config() -> Config {
-    Config {
-        order: Order::Second,
-        dim: 2,
-        epochs: 1,
-        ..Config::default()
-    }
-}
-
-/// The graph of that run.
-///
-/// # Panics
-/// Never: the graph is built in.
-#[must_use]
-pub fn karate() -> Store {
-    let graph = builtin::by_name("karate").expect("a built-in graph");
-    let later = |u: u32| graph.neighbors(u).iter().filter(move |&&v| u < v);
-    let edges: Vec<(u32, u32)> = (0..graph.n_nodes())
-        .flat_map(|u| later(u).map(move |&v| (u, v)))
-        .collect();
-    let labels = NodeLabels::numbers(graph.n_nodes());
-    Store::from_edges(graph.n_nodes(), &edges, 2, labels).expect("a store")
-}
-
-/// That run, with its tables on disk.
-///
-/// # Errors
-/// Those of the run.
-pub fn on_disk(
-    store: &Store,
-    config: &Config,
-    places: (&Path, &Path),
-) -> Result<(), shardgraph_line::Error> {
-    let options = DiskOptions::default();
-    let (work, npy) = places;
-    let disk = DiskRun {
-        work,
-        npy,
-        options: &options,
-    };
-    train_on_disk(store, config, &Device::host(), disk, &mut |_| {}).map(|_| ())
 }

@@ -125,9 +125,14 @@ fn a_store_is_imported_once_and_trained_on() {
 
 /// The samples of the state that a run has left in its folder.
 fn samples_of_state(work: &Path) -> u64 {
-    let text = fs::read_to_string(work.join("MANIFEST.json")).unwrap_or_default();
-    let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    state["samples"].as_u64().unwrap_or(0)
+    let samples = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path().join("run.json")).ok()?;
+        let state: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let is_whole = entry.path().join("MANIFEST").exists();
+        state["position"]["samples"].as_u64().filter(|_| is_whole)
+    };
+    let entries = fs::read_dir(work).into_iter().flatten().flatten();
+    entries.filter_map(samples).max().unwrap_or(0)
 }
 
 /// What a run says that it takes at least, with less.
@@ -243,8 +248,10 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
     assert!(!wait(&mut child).success(), "it ended before it was killed");
     assert!(work.join("graph-of-run.store").exists());
     // As left by a kill within a checkpoint.
-    let half_written = format!(".MANIFEST.json.{}-7.tmp", child.id());
-    fs::write(work.join(half_written), "{").unwrap();
+    let half_written = work.join("checkpoint-0099999999");
+    fs::create_dir(&half_written).unwrap();
+    let name = format!(".run.json.{}-7.tmp", child.id());
+    fs::write(half_written.join(name), "{").unwrap();
     let ended = run(words, &files);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
@@ -314,7 +321,7 @@ fn a_folder_is_refused_before_the_graph_is_read() {
     let words = "embed {} --work {} --out {}";
     let files = [path("g.txt"), path("work"), path("e.npy")];
     let message = run(words, &files.each_ref().map(|file| file.as_path())).error(2);
-    assert!(message.contains("without a MANIFEST.json"), "{message}");
+    assert!(message.contains("without a checkpoint"), "{message}");
 }
 
 /// The default preset chooses by held-back edges; with preset line nothing is chosen.

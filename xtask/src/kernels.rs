@@ -1,13 +1,14 @@
 //! `cargo xtask kernels`: compiles `cuda/*/*.cu` with nvcc and holds the result to its rules.
 //!
 //! Each source becomes one compressed fat binary (sm_80, sm_90, sm_100, and PTX for what comes
-//! later) in `target/kernels/current`, from where the build script of `shardgraph-device` embeds
+//! later) that drivers from 525 on load, in `target/kernels/current`, from where the build script of `shardgraph-device` embeds
 //! it. A file with a `main` is a program, whose cases are compiled and not kept.
 //!
 //! Rules: the layout is clang-format's; no register is spilled; no kernel takes more registers, stack or instructions than
 //! `cuda/resources.toml` records; and the compiled symbols with their parameters are those that
 //! the sources declare.
 
+mod assemble;
 mod compile;
 pub(crate) mod emulated;
 mod format;
@@ -107,7 +108,8 @@ fn kernels_folder() -> PathBuf {
 pub(crate) fn build(options: &Args) -> Result<Built> {
     let sources = sources::read(&project::root().join("cuda")).map_err(Error::msg)?;
     let declared = declared(&sources)?;
-    let toolchain = toolchain::find(options.nvcc.as_deref())?;
+    let mut skips = Vec::new();
+    let toolchain = toolchain::find(options.nvcc.as_deref(), &mut skips)?;
     println!(
         "kernels: nvcc {} ({})",
         toolchain.version,
@@ -117,7 +119,7 @@ pub(crate) fn build(options: &Args) -> Result<Built> {
     // Two commands at once would each delete what the other has just compiled.
     let _lock = lock(&folder)?;
     let objects = compile::compile(&sources, &toolchain, &folder)?;
-    let (mut findings, mut skips) = (Vec::new(), Vec::new());
+    let mut findings = Vec::new();
     let disassembler = toolchain::disassembler(&toolchain);
     let disassembler = match options.record {
         true => Some(disassembler.context("--record reads the machine code")?),

@@ -12,9 +12,9 @@ use crate::process::{self, cargo};
 use crate::project;
 use crate::test_log::TestLog;
 
-/// The largest wheel: it is downloaded by everybody who installs the package. With the command it has 8.7 MB, and 12.1 MB where nvcc was
-/// there to compile the kernels.
-const MAX_WHEEL_BYTES: u64 = 13_000_000;
+/// The largest wheel: it is downloaded by everybody who installs the package. It has 14.6 MB where nvcc was there to compile the
+/// kernels, which are compressed as drivers of CUDA 12 read it.
+const MAX_WHEEL_BYTES: u64 = 15_500_000;
 
 /// The longest import of the package beyond numpy's, the shortest of a few.
 const MAX_IMPORT_MS: f64 = 50.0;

@@ -77,8 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             folder: None,
         };
         let mut outcome = train(&start, &options, &mut |_| ())?;
-        let episodes = (10, Choice::Greedy);
-        let played = Evaluation::play(outcome.agent.as_mut(), &grids, episodes, 1)?;
+        let played = Evaluation::play(outcome.agent.as_mut(), &grids, 10, Choice::Greedy, 1)?;
         let best = 1.0 - 0.01 * f64::from(2 * (SIDE - 1) - 1);
         println!(
             "{name}: mean return {:.2}, the best is {best:.2}",

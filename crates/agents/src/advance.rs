@@ -13,4 +13,6 @@ pub(crate) struct Advance {
     pub(crate) epsilon: Option<f32>,
     /// A line of losses for each update that the metrics tell of.
     pub(crate) losses: Vec<Vec<(&'static str, f32)>>,
+    /// Actors and shards that were lost.
+    pub(crate) lost: Vec<String>,
 }

@@ -19,7 +19,7 @@ use crate::weights::hash_of;
 ///     let options = RunOptions::default();
 ///     let mut agent = config.agent(&options)?;
 ///     let environments = options.environments_of(&config)?;
-///     let untrained = Evaluation::play(agent.as_mut(), &environments, (20, Choice::Greedy), 1)?;
+///     let untrained = Evaluation::play(agent.as_mut(), &environments, 20, Choice::Greedy, 1)?;
 ///     assert!(untrained.mean_return() < 200.0);
 /// }
 /// # Ok::<(), shardgraph_agents::Error>(())

@@ -43,24 +43,27 @@ impl Evaluation {
     /// let (config, options) = (AgentConfig::named("cartpole-dqn").unwrap(), RunOptions::default());
     /// let mut agent = config.agent(&options)?;
     /// let environments = options.environments_of(&config)?;
-    /// let untrained = Evaluation::play(agent.as_mut(), &environments, (20, Choice::Greedy), 1)?;
+    /// let untrained = Evaluation::play(agent.as_mut(), &environments, 20, Choice::Greedy, 1)?;
     /// assert!(untrained.mean_return() < 100.0);
     /// # Ok::<(), shardgraph_agents::Error>(())
     /// ```
     pub fn play(
         agent: &mut dyn Agent,
         environments: &Environments,
-        episodes: (usize, Choice),
+        n_episodes: usize,
+        choice: Choice,
         seed: u64,
     ) -> Result<Evaluation, Error> {
-        Evaluation::play_within(MAX_EPISODE_STEPS, agent, environments, episodes, seed)
+        let limit = MAX_EPISODE_STEPS;
+        Evaluation::play_within(limit, agent, environments, n_episodes, choice, seed)
     }
 
     fn play_within(
         limit: u64,
         agent: &mut dyn Agent,
         environments: &Environments,
-        (n_episodes, choice): (usize, Choice),
+        n_episodes: usize,
+        choice: Choice,
         seed: u64,
     ) -> Result<Evaluation, Error> {
         if !(1..=MAX_EPISODES).contains(&n_episodes) {
@@ -133,7 +136,7 @@ mod tests {
             &RunOptions::default(),
         )
         .unwrap();
-        let message = Evaluation::play(&mut agent, &cartpole(), (0, Choice::Greedy), 1)
+        let message = Evaluation::play(&mut agent, &cartpole(), 0, Choice::Greedy, 1)
             .unwrap_err()
             .to_string();
         assert!(
@@ -147,8 +150,8 @@ mod tests {
         let config = AgentConfig::named("cartpole-dqn").unwrap();
         let mut agent = DqnAgent::of_config(&config, &RunOptions::default()).unwrap();
         let mut play = |limit| {
-            let episodes = (2, Choice::Greedy);
-            Evaluation::play_within(limit, &mut agent, &cartpole(), episodes, 1)
+            let choice = Choice::Greedy;
+            Evaluation::play_within(limit, &mut agent, &cartpole(), 2, choice, 1)
         };
         let message = play(5).unwrap_err().to_string();
         assert!(

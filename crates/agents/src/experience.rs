@@ -44,7 +44,8 @@ impl Experience {
     pub(crate) fn new(
         environments: &Environments,
         n_environments: usize,
-        (n_step, gamma): (u32, f32),
+        n_step: u32,
+        gamma: f32,
         seed: u64,
     ) -> Result<Experience, Error> {
         let mut vector = environments.vector(n_environments)?;

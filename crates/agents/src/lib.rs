@@ -9,9 +9,8 @@
 //!
 //! ```text
 //! AgentConfig: environment, Algorithm, network, steps; AgentConfig::named
-//!   ── train, train_as_rank (Start, RunOptions) ──> TrainOutcome: a trained dyn Agent
+//!   ── train, train_as_rank, train_by_messages (Start, RunOptions) ──> TrainOutcome: a trained dyn Agent
 //!        DQN, SAC: Experience ── memory ── update       PPO, REINFORCE: episodes ── update
-//!   ── train_topology (Apex, IMPALA: a rank each) ──> TopologyOutcome, PolicyLag
 //!        Ape-X: actors ── Experience ──> memories ── batches ──> learners
 //!        IMPALA: actors ── episodes ──> learners;  weights go back to the actors
 //!   folder: metrics, checkpoints, weights ──> Start::Resumed; Evaluation::play
@@ -57,6 +56,7 @@ mod off_policy;
 mod policy_agent;
 mod policy_program;
 mod ppo;
+mod processes;
 mod rank_trainer;
 mod reinforce;
 mod rules;
@@ -67,7 +67,6 @@ mod sac;
 mod settings_text;
 mod statistics;
 mod topology;
-mod train_topology;
 mod trainer_kind;
 mod weights;
 
@@ -98,15 +97,15 @@ pub use impala::ImpalaConfig;
 pub use observations::{ActionBuffer, Seen};
 pub use policy_agent::PolicyAgent;
 pub use ppo::PpoConfig;
+pub use processes::{check_processes, train_by_messages};
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_gradient, policy_step, rewards};
 pub use rules::Widths;
-pub use run::{Start, TrainOutcome, TrainProgress, train, train_as_rank};
+pub use run::{ReplayTotals, Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use run_environments::{EnvironmentConfig, Environments, Spaces};
 pub use run_options::RunOptions;
 pub use sac::{SacAgent, SacConfig, SacNetworkConfig, SacReplayConfig, TemperatureConfig};
 pub use statistics::{Interval, interquartile_interval, interquartile_mean};
-pub use topology::{PolicyLag, TopologyOutcome};
-pub use train_topology::{check_processes, train_topology, train_topology_as_process};
+pub use topology::PolicyLag;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

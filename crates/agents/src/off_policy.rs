@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::experience::Experience;
 use crate::memory::{Parts, check_room};
 use crate::observations::ActionBuffer;
-use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rank_trainer::{Place, RankTrainer, Standing, StartTrainer};
 use crate::rules::{BatchSettings, Rule};
 use crate::run_options::RunOptions;
 
@@ -48,9 +48,9 @@ impl OffPolicyRun {
         config.check_on(&environments)?;
         check_room(config, &environments, Parts::Together)?;
         let n_environments = config.environment.n_environments;
-        let returns = (transitions.n_step, transitions.gamma);
+        let (n_step, gamma, seed) = (transitions.n_step, transitions.gamma, config.seed);
         Ok(OffPolicyRun {
-            experience: Experience::new(&environments, n_environments, returns, config.seed)?,
+            experience: Experience::new(&environments, n_environments, n_step, gamma, seed)?,
             replay: Replay::new(&transitions.replay, layout_of(environments.spaces())?)?,
             n_steps: 0,
             n_updates: 0,
@@ -174,7 +174,7 @@ pub struct OffPolicyTrainer<A> {
     actions: ActionBuffer,
 }
 
-impl<A: OffPolicyAgent> RankTrainer for OffPolicyTrainer<A> {
+impl<A: OffPolicyAgent> StartTrainer for OffPolicyTrainer<A> {
     fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<Self, Error> {
         Ok(OffPolicyTrainer {
             run: OffPolicyRun::new(config, options, &A::transitions(config)?)?,
@@ -199,7 +199,9 @@ impl<A: OffPolicyAgent> RankTrainer for OffPolicyTrainer<A> {
         trainer.run.restore(checkpoint, &options.device, learner)?;
         Ok(trainer)
     }
+}
 
+impl<A: OffPolicyAgent> RankTrainer for OffPolicyTrainer<A> {
     fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
         let checkpoint = || self.run.to_checkpoint(self.agent.learner());
         ranks.is_first().then(checkpoint).transpose()
@@ -234,9 +236,5 @@ impl<A: OffPolicyAgent> RankTrainer for OffPolicyTrainer<A> {
 
     fn params(&self) -> &Params {
         self.agent.learner().params
-    }
-
-    fn into_agent(self: Box<Self>, _: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
-        Ok(Box::new(self.agent))
     }
 }

@@ -137,7 +137,8 @@ impl Agent for PolicyAgent {
             program: PolicyProgram::new(
                 &self.params,
                 &self.network,
-                (n_environments, self.has_mask),
+                n_environments,
+                self.has_mask,
                 &self.device,
             )?,
             state: MemoryState::new(&self.network, n_environments),

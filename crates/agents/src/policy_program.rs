@@ -117,7 +117,8 @@ impl PolicyProgram {
     pub(crate) fn new(
         params: &Params,
         network: &ActorCritic,
-        (n, has_mask): (usize, bool),
+        n: usize,
+        has_mask: bool,
         device: &Device,
     ) -> Result<PolicyProgram, Error> {
         let mut record = Recorder::new(params, 0, 1);

@@ -1,11 +1,10 @@
-//! What an algorithm is whose ranks share each batch, or which has one rank.
+//! What a run is made of: trainers, and how they begin.
 
 use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_job::{Checkpoint, Ranks};
 
 use crate::advance::Advance;
-use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
@@ -46,18 +45,33 @@ pub(crate) fn check_alone(n_ranks: u32) -> Result<(), Error> {
     }
 }
 
-/// An algorithm in one place: one rank's part of a run, with all that decides how it goes on.
+/// A trainer that [`crate::run::train_to_end`] takes to its last step: one rank's part of a run, with all that decides how it goes on.
 pub(crate) trait RankTrainer {
+    /// Whether the run that goes to this step is over.
+    fn is_over(&self, until: u64) -> bool {
+        self.standing().n_steps >= until
+    }
+
+    /// The smallest part of the run: some steps, and the updates that are due then. All ranks call it, and all get the same report.
+    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error>;
+
+    /// The checkpoint of this moment, on the first rank; all call it.
+    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error>;
+
+    /// Where the run stands.
+    fn standing(&self) -> Standing<'_>;
+
+    /// What it learns.
+    fn params(&self) -> &Params;
+}
+
+/// The trainer of an algorithm whose ranks share each batch, or which has one rank.
+pub(crate) trait StartTrainer: RankTrainer + Sized {
     /// Before its first step.
-    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>
-    where
-        Self: Sized;
+    fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<Self, Error>;
 
     /// Whether so many ranks can share a batch; one alone, where the algorithm does not say otherwise.
-    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error>
-    where
-        Self: Sized,
-    {
+    fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
         let _ = config;
         check_alone(n_ranks)
     }
@@ -67,26 +81,5 @@ pub(crate) trait RankTrainer {
         checkpoint: &Checkpoint,
         options: &RunOptions,
         place: Place,
-    ) -> Result<Self, Error>
-    where
-        Self: Sized;
-
-    /// The checkpoint of this moment, on the first rank; all call it.
-    fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error>;
-
-    /// The smallest part of the run: some steps, and the updates that are due then. All ranks call it, and all get the same report.
-    fn advance(&mut self, comm: &mut Comm, timeout: Timeout) -> Result<Advance, Error>;
-
-    /// Where the run stands.
-    fn standing(&self) -> Standing<'_>;
-
-    /// What it learns.
-    fn params(&self) -> &Params;
-
-    /// The agent alone, when the run has ended.
-    fn into_agent(self: Box<Self>, options: &RunOptions) -> Result<Box<dyn Agent + Send>, Error> {
-        let mut agent = self.standing().config.agent(options)?;
-        agent.set_weights(self.params().trained())?;
-        Ok(agent)
-    }
+    ) -> Result<Self, Error>;
 }

@@ -1,10 +1,11 @@
 //! A training run from its start or its newest checkpoint to its last step: the folder, the metrics, and the ranks that share it.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shardgraph_collectives::Comm;
 use shardgraph_device::Timer;
 use shardgraph_job::{
@@ -16,16 +17,18 @@ use shardgraph_storage::hash;
 use crate::advance::Advance;
 use crate::agent::Agent;
 use crate::checkpoint::{FILES, RUN, RunState};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Algorithm};
 use crate::error::Error;
-use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::memory::{Parts, check_room};
+use crate::rank_trainer::{Place, RankTrainer, Standing, check_alone};
 use crate::run_options::RunOptions;
+use crate::topology::TopologyRun;
 use crate::topology::lag::PolicyLag;
 use crate::trainer_kind::TrainerKind;
 use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
-pub(crate) const WEIGHTS: &str = "weights.safetensors";
+const WEIGHTS: &str = "weights.safetensors";
 /// Steps between calls of `progress`: SAC takes about a second for so many.
 const PROGRESS_STEPS: u64 = 100;
 
@@ -67,7 +70,7 @@ impl Start {
                 let newest = Checkpoint::newest_files(folder, &[RUN])?; // the rest may be large
                 let none = || {
                     Error::input(format!(
-                        "{}: there is no complete checkpoint to resume from",
+                        "{}: there is no complete checkpoint to resume from: start a new run",
                         folder.display()
                     ))
                 };
@@ -115,20 +118,45 @@ pub struct TrainOutcome {
     pub n_updates: u64,
     /// The mean return of the run's last episodes ([`crate::N_RECENT_EPISODES`]); `None` where none has ended.
     pub mean_return: Option<f64>,
-    /// How old the weights were that acted, in lock step with a learner; always new for DQN, PPO, SAC and REINFORCE.
+    /// How old the weights were that acted, with Ape-X and IMPALA; always new with the others.
     pub lag: PolicyLag,
+    /// The actors and shards that the run went on without: which, and why.
+    pub lost: Vec<String>,
+    /// What went through the shards of Ape-X that saw the end.
+    pub replayed: ReplayTotals,
 }
 
-/// Trains an agent.
+/// Transitions through a replay memory on other ranks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayTotals {
+    /// Those that came in.
+    pub n_inserted: u64,
+    /// Those that were drawn.
+    pub n_sampled: u64,
+    /// Priorities that came for transitions which were overwritten meanwhile, and changed nothing.
+    pub n_stale: u64,
+}
+
+impl AddAssign for ReplayTotals {
+    fn add_assign(&mut self, other: ReplayTotals) {
+        self.n_inserted += other.n_inserted;
+        self.n_sampled += other.n_sampled;
+        self.n_stale += other.n_stale;
+    }
+}
+
+/// Trains an agent. With Ape-X and IMPALA, but for their lock step, learner, shards and actors are threads of this process.
 ///
 /// With a folder, writes `metrics.jsonl` and a TensorBoard event file, a checkpoint every [`AgentConfig::checkpoint_steps`] steps and at the
 /// end, and at last `weights.safetensors`. `progress` is called about every hundred steps.
 ///
 /// # Errors
-/// When a setting cannot be right, the folder has another run, a file cannot be written, training diverges, or a rank is lost.
+/// When a setting cannot be right, the folder has another run, a file cannot be written, training diverges, or a rank is lost. Of several
+/// actors or shards a single one that is lost is named in [`TrainOutcome::lost`] instead.
 /// # Determinism
 /// The same weights and metrics, bit for bit, for every number of ranks, and whether or not the run was stopped and resumed. In the metrics
-/// the keys `time/steps_per_second` and `wall_time` are excepted, which a clock decides.
+/// the keys `time/steps_per_second` and `wall_time` are excepted, which a clock decides. What Ape-X and IMPALA learn outside of lock step depends
+/// on how their ranks overtake each other.
 ///
 /// An example is at the crate root.
 pub fn train(
@@ -158,14 +186,23 @@ pub fn train_as_rank(
         let mut ranks = Ranks::new(comm, options.deadline);
         return ranks.fail_together(|ranks| run(ranks, start, options, progress));
     }
-    match start {
-        Start::New { config, .. } => {
-            config.check_on(&options.environments_of(config)?)?;
-            check_some(options.n_ranks)?;
-            (TrainerKind::of(config).check_ranks)(config, options.n_ranks)?;
+    let config = start.config()?;
+    let environments = options.environments_of(&config)?;
+    config.check_on(&environments)?;
+    if options.n_ranks == 0 {
+        return Err(Error::input("ranks: expected at least 1, given 0"));
+    }
+    check_room(&config, &environments, Parts::Together)?;
+    match &config.algorithm {
+        Algorithm::Apex(settings) if !settings.lock_step => {
+            check_alone(options.n_ranks)?;
+            return TopologyRun::new(&config, settings, start, options).on_threads(progress);
         }
-        // Its settings are known when its checkpoint is read.
-        Start::Resumed { .. } => check_some(options.n_ranks)?,
+        Algorithm::Impala(settings) if !settings.lock_step => {
+            check_alone(options.n_ranks)?;
+            return TopologyRun::new(&config, settings, start, options).on_threads(progress);
+        }
+        _ => (TrainerKind::of(&config).check_ranks)(&config, options.n_ranks)?,
     }
     let progress = Mutex::new(progress);
     World::Threads(options.n_ranks).run(options.deadline, |ranks| {
@@ -187,7 +224,26 @@ fn run(
     let family = options.device.kind().family();
     let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
     ranks.agree(&[("version or set of arguments", hash(arguments.as_bytes()))])?;
-    let (trainer, recorder) = begin(ranks, start, options)?;
+    let (mut trainer, mut recorder) = begin(ranks, start, options)?;
+    train_to_end(
+        trainer.as_mut(),
+        ranks,
+        recorder.as_mut(),
+        start,
+        options,
+        progress,
+    )
+}
+
+/// Takes a trainer to the last step of its run; the outcome names no rank that was lost.
+pub(crate) fn train_to_end(
+    trainer: &mut dyn RankTrainer,
+    ranks: &mut Ranks<'_>,
+    recorder: Option<&mut RunRecorder>,
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TrainOutcome, Error> {
     let Standing {
         config,
         n_steps,
@@ -212,16 +268,20 @@ fn run(
             progress(report);
         }
     })?;
-    let Training { trainer, lag, .. } = training;
+    let lag = training.lag;
     let ended = trainer.standing();
+    let mut agent = ended.config.agent(options)?;
+    agent.set_weights(trainer.params().trained())?;
     Ok(TrainOutcome {
         n_steps: ended.n_steps - n_steps,
         n_episodes: ended.episodes.n_episodes() - n_episodes,
         n_updates: ended.n_updates - n_updates,
         mean_return: ended.episodes.mean_return(),
-        lag,
         config: ended.config.clone(),
-        agent: trainer.into_agent(options)?,
+        agent,
+        lag,
+        lost: Vec::new(),
+        replayed: ReplayTotals::default(),
     })
 }
 
@@ -250,8 +310,8 @@ fn begin(
 }
 
 /// A trainer on its way to a step.
-struct Training {
-    trainer: Box<dyn RankTrainer>,
+struct Training<'t> {
+    trainer: &'t mut dyn RankTrainer,
     until: u64,
     pace: Pace,
     lag: PolicyLag,
@@ -265,12 +325,16 @@ struct Advanced {
     progress: Option<TrainProgress>,
 }
 
-impl shardgraph_job::Trainer for Training {
+impl shardgraph_job::Trainer for Training<'_> {
     type Report = Advanced;
     type Error = Error;
 
     fn step(&self) -> u64 {
         self.trainer.standing().n_steps
+    }
+
+    fn is_over(&self, until: u64) -> bool {
+        self.trainer.is_over(until)
     }
 
     fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Advanced, Error> {
@@ -284,12 +348,12 @@ impl shardgraph_job::Trainer for Training {
             episodes,
             ..
         } = self.trainer.standing();
-        let is_told = step / PROGRESS_STEPS > before / PROGRESS_STEPS;
+        let is_told = step / PROGRESS_STEPS > before / PROGRESS_STEPS || !report.lost.is_empty();
         let progress = is_told.then(|| TrainProgress {
             step,
             stop_at: self.until,
             mean_return: episodes.mean_return(),
-            newly_lost: Vec::new(),
+            newly_lost: report.lost.clone(),
         });
         Ok(Advanced {
             step,
@@ -307,9 +371,7 @@ impl shardgraph_job::Trainer for Training {
         for losses in &report.losses {
             let mut scalars = losses.clone();
             scalars.push((tags::STEPS_PER_SECOND, self.pace.steps_per_s()));
-            if report.lag.is_some() {
-                scalars.extend(self.lag.scalars());
-            }
+            scalars.extend(self.lag.scalars().into_iter().flatten());
             append_line(recorder, advanced.step, &scalars)?;
         }
         Ok(())
@@ -374,42 +436,6 @@ fn append_line(
     Ok(recorder.append_at(line.wall_time, &line, scalars)?)
 }
 
-/// Folder and metrics of a run with actors on other ranks; the learner's rank alone has one.
-pub(crate) struct Log {
-    recorder: RunRecorder,
-    pace: Pace,
-}
-
-impl Log {
-    pub(crate) fn new(recorder: RunRecorder) -> Log {
-        Log {
-            recorder,
-            pace: Pace::start(),
-        }
-    }
-
-    pub(crate) fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {
-        append_line(&mut self.recorder, step, scalars)
-    }
-
-    /// Adds steps to the pace.
-    pub(crate) fn count(&mut self, n_steps: u64) {
-        self.pace.n_steps += n_steps;
-    }
-
-    pub(crate) fn steps_per_s(&self) -> f32 {
-        self.pace.steps_per_s()
-    }
-
-    pub(crate) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
-        Ok(self.recorder.write_checkpoint(checkpoint)?)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.recorder.path()
-    }
-}
-
 /// The step to stop at of a run that stands at `n_steps`. The settings' own is never wrong: a run may have gone beyond it by the last steps of
 /// its environments, and is finished then.
 pub(crate) fn last_step(
@@ -422,11 +448,4 @@ pub(crate) fn last_step(
         check_until(n_steps, until)?;
     }
     Ok(until)
-}
-
-fn check_some(n_ranks: u32) -> Result<(), Error> {
-    match n_ranks {
-        0 => Err(Error::input("ranks: expected at least 1, given 0")),
-        _ => Ok(()),
-    }
 }

@@ -5,7 +5,6 @@ pub(crate) mod environments;
 mod own_environment;
 mod ranks;
 pub(crate) mod resuming;
-pub(crate) mod topologies;
 
 use std::fs;
 use std::path::Path;
@@ -572,9 +571,9 @@ fn cart_and_pole_is_learnt() {
     .unwrap();
     let mut outcome = run(&new(&config, None), &ranks(1)).unwrap();
     let greedy =
-        Evaluation::play(outcome.agent.as_mut(), &cartpole(), (50, Choice::Greedy), 1).unwrap();
+        Evaluation::play(outcome.agent.as_mut(), &cartpole(), 50, Choice::Greedy, 1).unwrap();
     assert!(greedy.mean_return() > 150.0, "{}", greedy.mean_return());
     let mut untrained = DqnAgent::of_config(&config, &RunOptions::default()).unwrap();
-    let random = Evaluation::play(&mut untrained, &cartpole(), (50, Choice::Greedy), 1).unwrap();
+    let random = Evaluation::play(&mut untrained, &cartpole(), 50, Choice::Greedy, 1).unwrap();
     assert!(random.mean_return() < 100.0, "{}", random.mean_return());
 }

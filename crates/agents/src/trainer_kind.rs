@@ -9,7 +9,7 @@ use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::DqnTrainer;
 use crate::error::Error;
 use crate::ppo::PpoTrainer;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, StartTrainer};
 use crate::run_options::RunOptions;
 use crate::sac::SacTrainer;
 
@@ -35,7 +35,7 @@ impl TrainerKind {
         }
     }
 
-    fn by<T: RankTrainer + 'static>() -> TrainerKind {
+    fn by<T: StartTrainer + 'static>() -> TrainerKind {
         TrainerKind {
             check_ranks: T::check_ranks,
             new: |config, options, place| Ok(Box::new(T::new(config, options, place)?)),

@@ -105,10 +105,8 @@ impl<'a> Eager<'a> {
     /// # Errors
     /// As [`crate::gradient`].
     pub fn param_gradient(&mut self, loss: Var) -> Result<Vec<f32>, Error> {
-        let grads = self.param_gradients(loss)?;
-        let values = |grad: Option<Var>| grad.map(|grad| self.values(grad)).transpose();
-        let values: Result<Vec<_>, Error> = grads.into_iter().map(values).collect();
-        self.params.flatten(&values?)
+        let grads = self.param_gradients(loss, None)?;
+        self.flat(grads)
     }
 
     /// The same derivatives in the device's memory, for a step of an optimiser there.
@@ -116,22 +114,68 @@ impl<'a> Eager<'a> {
     /// # Errors
     /// As [`crate::gradient`].
     pub fn resident_gradient(&mut self, loss: Var) -> Result<Gradient, Error> {
-        if self.device.is_host() {
-            return Ok(Gradient::Host(self.param_gradient(loss)?));
-        }
-        let grads = self.param_gradients(loss)?;
-        let buffer = |grad: Var| Arc::clone(&self.nodes[grad.index()].values);
-        let parts = grads.into_iter().map(|grad| grad.map(buffer)).collect();
-        Ok(Gradient::Device(DeviceGradient::new(parts)))
+        Ok(self.resident_gradient_by(loss, None)?.0)
     }
 
-    /// For each trained parameter its derivative, where the loss depends on it.
-    fn param_gradients(&mut self, loss: Var) -> Result<Vec<Option<Var>>, Error> {
+    /// The same, and the derivatives by another value of the program, in one pass backward.
+    ///
+    /// ```
+    /// use shardgraph_autodiff::collectives::Comm;
+    /// use shardgraph_autodiff::device::Device;
+    /// use shardgraph_autodiff::{Ctx, Eager, Gradient, Params, Shape};
+    ///
+    /// let (device, mut comm, mut params) = (Device::host(), Comm::solo(), Params::new());
+    /// let w = params.add("w", Shape::new(1, 1), || 3.0);
+    /// let mut ctx = Eager::new(&device, &mut comm, &params);
+    /// let w = ctx.param(w)?;
+    /// let double = ctx.scale(w, 2.0)?;
+    /// let loss = ctx.mul(double, double)?;
+    /// let (gradient, by_double) = ctx.resident_gradient_by(loss, Some(double))?;
+    /// assert!(matches!(gradient, Gradient::Host(by_w) if by_w == [24.0]));
+    /// assert_eq!(device.download(&by_double.unwrap())?, [12.0]);
+    /// # Ok::<(), shardgraph_autodiff::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`crate::gradient`].
+    pub fn resident_gradient_by(
+        &mut self,
+        loss: Var,
+        other: Option<Var>,
+    ) -> Result<(Gradient, Option<Arc<Buffer>>), Error> {
+        let mut parts = self.param_gradients(loss, other)?;
+        let by_other = other.and_then(|_| parts.pop().flatten());
+        let by_other = by_other.map(|grad| self.buffer(grad));
+        if self.device.is_host() {
+            return Ok((Gradient::Host(self.flat(parts)?), by_other));
+        }
+        let parts = parts.into_iter();
+        let parts = parts.map(|grad| grad.map(|grad| self.buffer(grad)));
+        let gradient = DeviceGradient::new(parts.collect());
+        Ok((Gradient::Device(gradient), by_other))
+    }
+
+    /// The memory of a value, which it shares with the program.
+    pub fn buffer(&self, var: Var) -> Arc<Buffer> {
+        Arc::clone(&self.nodes[var.index()].values)
+    }
+
+    /// Derivatives by all trained parameters in host memory.
+    fn flat(&self, grads: Vec<Option<Var>>) -> Result<Vec<f32>, Error> {
+        let values = |grad: Option<Var>| grad.map(|grad| self.values(grad)).transpose();
+        let values: Result<Vec<_>, Error> = grads.into_iter().map(values).collect();
+        self.params.flatten(&values?)
+    }
+
+    /// For each trained parameter its derivative, where the loss depends on it, and behind them that of another value.
+    fn param_gradients(
+        &mut self,
+        loss: Var,
+        other: Option<Var>,
+    ) -> Result<Vec<Option<Var>>, Error> {
         let params = self.params;
-        let used: Vec<Option<Var>> = params
-            .trained_ids()
-            .map(|id| self.known_param(id))
-            .collect();
+        let used = params.trained_ids().map(|id| self.known_param(id));
+        let used: Vec<Option<Var>> = used.chain(other.map(Some)).collect();
         let wrt: Vec<Var> = used.iter().copied().flatten().collect();
         let mut grads = crate::gradient(self, loss, &wrt)?.into_iter();
         Ok(used

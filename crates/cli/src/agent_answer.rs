@@ -1,7 +1,9 @@
 //! What the answers of `shardgraph agent train` have in common, whatever the algorithm.
 
 use serde::Serialize;
-use shardgraph_agents::{AgentConfig, RunOptions, Start};
+use shardgraph_agents::{RunOptions, Start, TrainOutcome};
+
+use crate::report::ReportArgs;
 
 /// What they begin with, about the steps that the call took. The fields are keys of the JSON object, in its order.
 #[derive(Serialize)]
@@ -18,37 +20,24 @@ pub(crate) struct Head {
     env_steps_per_s: f64,
 }
 
-/// What a run has counted.
-pub(crate) struct Counts {
-    pub(crate) steps: u64,
-    pub(crate) episodes: u64,
-    pub(crate) updates: u64,
-}
-
 impl Head {
-    pub(crate) fn new(
-        config: &AgentConfig,
-        counts: &Counts,
-        mean_return: Option<f64>,
-        seconds: f64,
-    ) -> Head {
-        Head {
-            algorithm: config.algorithm.name(),
-            environment: config.environment.name.clone(),
-            seed: config.seed,
-            steps: counts.steps,
-            episodes: counts.episodes,
-            updates: counts.updates,
-            mean_return,
-            seconds,
-            env_steps_per_s: counts.steps as f64 / seconds.max(1e-9),
+    /// Warns of a run that made steps and learned nothing by them.
+    pub(crate) fn new(outcome: &TrainOutcome, seconds: f64, report: &ReportArgs) -> Head {
+        if outcome.n_steps > 0 && outcome.n_updates == 0 {
+            report
+                .warning("there were too few steps for an update: the weights are those of before");
         }
-    }
-
-    /// What to say of a run that made steps and learned nothing by them.
-    pub(crate) fn warning(&self) -> Option<&'static str> {
-        let is_idle = self.steps > 0 && self.updates == 0;
-        is_idle.then_some("there were too few steps for an update: the weights are those of before")
+        Head {
+            algorithm: outcome.config.algorithm.name(),
+            environment: outcome.config.environment.name.clone(),
+            seed: outcome.config.seed,
+            steps: outcome.n_steps,
+            episodes: outcome.n_episodes,
+            updates: outcome.n_updates,
+            mean_return: outcome.mean_return,
+            seconds,
+            env_steps_per_s: outcome.n_steps as f64 / seconds.max(1e-9),
+        }
     }
 }
 

@@ -85,8 +85,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         false => Choice::Greedy,
     };
     let timer = Timer::start(&Device::host());
-    let evaluation =
-        Evaluation::play(agent.as_mut(), &environments, (args.episodes, choice), seed)?;
+    let evaluation = Evaluation::play(agent.as_mut(), &environments, args.episodes, choice, seed)?;
     let seconds = timer.elapsed_s();
     args.report.answer(
         &answer(args, &model, &config, agent.as_ref(), &evaluation, seconds),

@@ -4,13 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_agents::{
-    Agent, AgentConfig, Choice, Evaluation, RunOptions, Start, TrainProgress, train, train_topology,
-};
+use shardgraph_agents::{AgentConfig, Choice, Evaluation, RunOptions, Start, TrainProgress, train};
 use shardgraph_device::{Device, Timer};
 
 use crate::agent_settings::{SettingsArgs, combinations, name_of, settings};
-use crate::agent_topology::is_topology;
 use crate::device_choice::{DeviceArgs, open_device};
 use crate::exit::BadInput;
 use crate::output_file;
@@ -230,27 +227,16 @@ fn one(config: &AgentConfig, sweep: &Sweep, options: &RunOptions) -> anyhow::Res
         config: config.clone(),
         folder: None,
     };
-    let (mut agent, n_steps): (Box<dyn Agent>, u64) = match is_topology(&config.algorithm) {
-        true => {
-            let outcome = train_topology(&start, options, &mut progress)?;
-            let mut agent = config.agent(options)?;
-            agent.set_weights(&outcome.weights)?;
-            (agent, outcome.n_steps)
-        }
-        false => {
-            let outcome = train(&start, options, &mut progress)?;
-            (outcome.agent, outcome.n_steps)
-        }
-    };
+    let mut outcome = train(&start, options, &mut progress)?;
     let seconds = timer.elapsed_s();
     let environments = options.environments_of(config)?;
-    let episodes = (sweep.episodes, Choice::Greedy);
-    let played = Evaluation::play(agent.as_mut(), &environments, episodes, config.seed)?;
+    let (agent, choice) = (outcome.agent.as_mut(), Choice::Greedy);
+    let played = Evaluation::play(agent, &environments, sweep.episodes, choice, config.seed)?;
     Ok(SweepRun {
         seed: config.seed,
         score: played.mean_return(),
         seconds,
-        steps_per_s: n_steps as f64 / seconds.max(1e-9),
+        steps_per_s: outcome.n_steps as f64 / seconds.max(1e-9),
         steps_to_target: curve.reached.map(|(step, _)| step),
         seconds_to_target: curve.reached.map(|(_, seconds)| seconds),
         curve: thinned(curve.points),

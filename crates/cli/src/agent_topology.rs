@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 use shardgraph_agents::{
-    AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, TrainProgress, train_topology,
-    train_topology_as_process,
+    AgentConfig, Algorithm, RunOptions, Start, TrainOutcome, TrainProgress, train,
+    train_by_messages,
 };
 use shardgraph_collectives::Launch;
 use shardgraph_collectives::messages::{Limits, Mailbox};
 use shardgraph_collectives::tcp::TcpConfig;
 use shardgraph_device::{Device, Timer};
 
-use crate::agent_answer::{Counts, Head, Tail};
+use crate::agent_answer::{Head, Tail};
 use crate::agent_train::Show;
 use crate::report::ReportArgs;
 use crate::text::Layout;
@@ -56,12 +56,12 @@ pub(crate) fn run(
     let (timer, outcome) = match launch {
         None => {
             let timer = Timer::start(&Device::host());
-            (timer, Some(train_topology(start, options, &mut progress)?))
+            (timer, Some(train(start, options, &mut progress)?))
         }
         Some(launch) => {
             let mailbox = join(launch, config, options)?;
             let timer = Timer::start(&Device::host());
-            let outcome = train_topology_as_process(mailbox, start, options, &mut progress)?;
+            let outcome = train_by_messages(mailbox, start, options, &mut progress)?;
             (timer, outcome)
         }
     };
@@ -96,20 +96,12 @@ fn join(launch: Launch, config: &AgentConfig, options: &RunOptions) -> anyhow::R
 fn finish(
     start: &Start,
     options: &RunOptions,
-    outcome: &TopologyOutcome,
+    outcome: &TrainOutcome,
     report: &ReportArgs,
     seconds: f64,
 ) -> anyhow::Result<()> {
-    let counts = Counts {
-        steps: outcome.n_steps,
-        episodes: outcome.n_episodes,
-        updates: outcome.n_updates,
-    };
-    let head = Head::new(&outcome.config, &counts, outcome.mean_return, seconds);
-    if let Some(warning) = head.warning() {
-        report.warning(warning);
-    }
-    let inserted = outcome.n_inserted;
+    let head = Head::new(outcome, seconds, report);
+    let replayed = outcome.replayed;
     report.answer(
         &Answer {
             head,
@@ -117,9 +109,10 @@ fn finish(
             mean_policy_lag: outcome.lag.mean(),
             max_policy_lag: outcome.lag.max(),
             lost: outcome.lost.clone(),
-            samples_per_insert: (inserted > 0).then(|| outcome.n_sampled as f64 / inserted as f64),
-            stale_priorities: outcome.n_stale,
-            tail: Tail::new(start, options, outcome.weights_hash()),
+            samples_per_insert: (replayed.n_inserted > 0)
+                .then(|| replayed.n_sampled as f64 / replayed.n_inserted as f64),
+            stale_priorities: replayed.n_stale,
+            tail: Tail::new(start, options, outcome.agent.weights_hash()),
         },
         &Layout::first("mean_return"),
     )

@@ -11,7 +11,7 @@ use shardgraph_agents::{
 use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, Timer};
 
-use crate::agent_answer::{Counts, Head, Tail};
+use crate::agent_answer::{Head, Tail};
 use crate::agent_settings::{SettingsArgs, settings, with_one_of_each};
 use crate::agent_topology;
 use crate::device_choice::DeviceArgs;
@@ -20,7 +20,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::text::Layout;
-use crate::world::{World, WorldArgs, settle};
+use crate::world::{World, WorldArgs};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -89,27 +89,19 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if agent_topology::is_topology(&config.algorithm) {
         return run_topology(args, &start, &config);
     }
-    let World {
-        mut comm,
-        n_ranks,
-        rank,
-    } = args.world.open(args.world.ranks, deadline)?;
-    let comm = &mut comm;
-    let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, start, n_ranks, rank.is_some(), &report);
-    let inputs = settle(comm, inputs, deadline)?;
+    let mut world = args.world.open(args.world.ranks, deadline)?;
+    let report = args.report.of_rank(world.comm.rank());
+    let inputs = load(args, start, &world, &report);
+    let inputs = world.settle(inputs)?;
+    let comm = &mut world.comm;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report);
     let outcome = train_as_rank(comm, &inputs.start, &inputs.options, &mut |report| {
         show.step(report);
     });
     drop(show);
-    let outcome = settle(comm, outcome.map_err(anyhow::Error::from), deadline)?;
-    let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcome, timer.elapsed_s()),
-        _ => Ok(()),
-    };
-    settle(comm, finished, deadline)
+    let outcome = world.settle(outcome.map_err(anyhow::Error::from))?;
+    world.on_first(|| finish(args, &inputs, &outcome, timer.elapsed_s()))
 }
 
 /// What is wrong with the settings of one process of several: said where the others can hear it, for some seconds.
@@ -119,12 +111,8 @@ fn told(args: &TrainArgs, error: anyhow::Error, deadline: Timeout) -> anyhow::Er
     }
     let patience = Timeout::after(deadline.duration().min(Duration::from_secs(10)));
     match args.world.open(args.world.ranks, patience) {
-        Ok(World {
-            mut comm,
-            rank: Some(_),
-            ..
-        }) => {
-            let settled = settle(&mut comm, Err::<(), _>(error), patience);
+        Ok(mut world) if world.rank.is_some() => {
+            let settled = world.settle(Err::<(), _>(error));
             let said = || anyhow::anyhow!("the ranks disagree on what is wrong");
             settled.err().unwrap_or_else(said)
         }
@@ -204,14 +192,14 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
 fn load(
     args: &TrainArgs,
     start: Start,
-    n_ranks: u32,
-    is_process: bool,
+    world: &World,
     report: &ReportArgs,
 ) -> anyhow::Result<Inputs> {
+    let is_process = world.rank.is_some();
     let options = RunOptions {
-        n_ranks,
+        n_ranks: world.n_ranks,
         stop_at: args.steps.filter(|_| args.resume),
-        deadline: args.world.timeout.unwrap_or_default(),
+        deadline: world.timeout,
         device: args.world.device(args.device.kind, is_process, report)?,
         environments: None,
     };
@@ -257,15 +245,7 @@ fn finish(
     outcome: &TrainOutcome,
     seconds: f64,
 ) -> anyhow::Result<()> {
-    let counts = Counts {
-        steps: outcome.n_steps,
-        episodes: outcome.n_episodes,
-        updates: outcome.n_updates,
-    };
-    let head = Head::new(&outcome.config, &counts, outcome.mean_return, seconds);
-    if let Some(warning) = head.warning() {
-        args.report.warning(warning);
-    }
+    let head = Head::new(outcome, seconds, &args.report);
     let hash = outcome.agent.weights_hash();
     args.report.answer(
         &Answer {

@@ -23,7 +23,7 @@ use crate::quantity;
 use crate::report::ReportArgs;
 use crate::settings_file::{SettingsFile, checked};
 use crate::text::Layout;
-use crate::world::{World, WorldArgs, settle};
+use crate::world::WorldArgs;
 
 /// Steps whose rewards the answer averages.
 const LAST_STEPS: usize = 200;
@@ -134,24 +134,18 @@ struct Answer {
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
     let device = device(args)?;
-    let World {
-        mut comm, n_ranks, ..
-    } = args.world.open(args.world.ranks, deadline)?;
-    if n_ranks != comm.size() {
+    let mut world = args.world.open(args.world.ranks, deadline)?;
+    let n_ranks = world.n_ranks;
+    if n_ranks != world.comm.size() {
         return Err(BadInput(format!(
             "--ranks {n_ranks}: ranks are processes here, started by mpirun, srun or torchrun; for threads of one process give --threads {n_ranks}"
         ))
         .into());
     }
-    let inputs = inputs(args, device);
-    let inputs = settle(&mut comm, inputs, deadline)?;
-    let trained = train_as(args, &inputs, &mut comm);
-    let answer = settle(&mut comm, trained, deadline)?;
-    let printed = match comm.rank() {
-        0 => args.report.answer(&answer, &Layout::first("reward")),
-        _ => Ok(()),
-    };
-    settle(&mut comm, printed, deadline)
+    let inputs = world.settle(inputs(args, device))?;
+    let trained = train_as(args, &inputs, &mut world.comm);
+    let answer = world.settle(trained)?;
+    world.on_first(|| args.report.answer(&answer, &Layout::first("reward")))
 }
 
 /// What a run starts from; every process reads it for itself.

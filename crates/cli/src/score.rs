@@ -106,7 +106,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     };
     let (mut adjacency, origin) = args.graph.adjacency(&args.report)?;
     if args.storage == StorageChoice::Csr {
-        adjacency = Adjacency::Csr(adjacency.into_graph()?);
+        adjacency = Adjacency::Csr(adjacency.to_lists()?);
     }
     let options = SolveOptions {
         n_ranks,
@@ -161,8 +161,8 @@ fn exchange(
     let n_ranks = args.ranks.unwrap_or(1);
     let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     let exchange = scores.exchange.as_ref().filter(|_| is_shared)?;
-    let sizes = (adjacency.n_nodes(), adjacency.n_edges());
-    let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
+    let (n_nodes, n_edges) = (adjacency.n_nodes(), adjacency.n_edges());
+    let paper = PaperModel::of_state(n_ranks, n_nodes, n_edges, policy.config.shape());
     Some(ExchangeReport::of_evaluations(exchange, 1, &paper))
 }
 

@@ -1,5 +1,7 @@
 //! The stages of `shardgraph solve` beside the policy: reductions before it, local search after it, and what both do without it.
 
+use std::sync::Arc;
+
 use clap::Args;
 use serde::Serialize;
 use shardgraph_classical::Budget;
@@ -13,7 +15,7 @@ use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::Problem;
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{ReducedSolution, Solution, check_cover, has_classical_search};
+use shardgraph_solver::{Answer, ReducedSolution, check_cover, has_classical_search};
 
 use crate::duration;
 use crate::exit::BadInput;
@@ -212,9 +214,9 @@ pub(crate) struct Refined {
 
 /// What the policy found, in one of its ways or several.
 pub(crate) struct Found {
-    pub(crate) alone: Solution,
+    pub(crate) alone: Answer,
     /// With rules inside the episode.
-    pub(crate) inside: Option<Solution>,
+    pub(crate) inside: Option<Answer>,
     /// With rules on the whole graph in turn with the policy.
     pub(crate) reduced: Option<ReducedSolution>,
 }
@@ -224,8 +226,8 @@ impl Refined {
     pub(crate) fn alone(found: &Found) -> Refined {
         let alone = &found.alone;
         Refined {
-            cover: alone.cover.clone(),
-            stages: vec![Stage::new("policy", &alone.cover, alone.seconds)],
+            cover: alone.nodes.clone(),
+            stages: vec![Stage::new("policy", &alone.nodes, alone.seconds)],
             reduction: None,
             compare: None,
         }
@@ -241,10 +243,10 @@ pub(crate) fn refine(
     patience: Option<f64>,
 ) -> anyhow::Result<Refined> {
     let (alone, reduced) = (&found.alone, found.reduced.as_ref());
-    let mut stages = vec![Stage::new("policy", &alone.cover, alone.seconds)];
-    let mut best = alone.cover.clone();
+    let mut stages = vec![Stage::new("policy", &alone.nodes, alone.seconds)];
+    let mut best = alone.nodes.clone();
     let is_needed = args.is_polished() || args.compare;
-    let whole = is_needed.then(|| adjacency.clone().into_graph());
+    let whole = is_needed.then(|| adjacency.to_lists());
     let whole = whole.transpose()?;
     let ground = Ground {
         args,
@@ -254,9 +256,9 @@ pub(crate) fn refine(
         patience,
     };
     if let Some(inside) = &found.inside {
-        stages.push(Stage::new("reduce_inside", &inside.cover, inside.seconds));
-        if inside.cover.len() < best.len() {
-            best.clone_from(&inside.cover);
+        stages.push(Stage::new("reduce_inside", &inside.nodes, inside.seconds));
+        if inside.nodes.len() < best.len() {
+            best.clone_from(&inside.nodes);
         }
     }
     let mut start = best.clone();
@@ -283,7 +285,7 @@ struct Ground<'a> {
     args: &'a StageArgs,
     adjacency: &'a Adjacency,
     /// The graph as lists, where a stage wants it.
-    whole: Option<Graph>,
+    whole: Option<Arc<Graph>>,
     reduced: Option<&'a ReducedSolution>,
     /// Seconds for what has no budget of its own.
     patience: Option<f64>,
@@ -292,7 +294,7 @@ struct Ground<'a> {
 impl Ground<'_> {
     fn graph(&self) -> anyhow::Result<&Graph> {
         let kernel = self.reduced.map(|reduced| reduced.reduction.kernel());
-        let graph = kernel.or(self.whole.as_ref());
+        let graph = kernel.or(self.whole.as_deref());
         graph.ok_or_else(|| anyhow::anyhow!("a stage without a graph"))
     }
 

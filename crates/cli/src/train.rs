@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
     Evaluation, Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, target_steps,
@@ -21,7 +20,7 @@ use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
 use crate::text::Layout;
-use crate::world::{ExchangeArgs, World, WorldArgs, of_first, settle};
+use crate::world::{ExchangeArgs, World, WorldArgs};
 use crate::{interrupt, output_file};
 
 const EXAMPLE: &str = "\
@@ -183,23 +182,22 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.or(known.and_then(|file| file.timeout));
     let deadline = deadline.unwrap_or_default();
     let mut world = args.world.open(ranks, deadline)?;
-    let comm = &mut world.comm;
-    let report = args.report.of_rank(comm.rank());
-    let steps = steps_to(args, || of_first(comm, deadline, || target(args)))?;
-    let inputs = load(args, file, &report, &world, deadline, steps);
-    let comm = &mut world.comm;
-    let inputs = settle(comm, inputs, deadline)?;
+    let report = args.report.of_rank(world.comm.rank());
+    let steps = steps_to(args, || world.of_first(|| target(args)))?;
+    let inputs = load(args, file, &report, &world, steps);
+    let inputs = world.settle(inputs)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report, &inputs);
-    let outcome = train_as_rank(comm, &inputs.config, &inputs.options, &mut |report| {
-        show.step(report);
-    })?;
+    let outcome = train_as_rank(
+        &mut world.comm,
+        &inputs.config,
+        &inputs.options,
+        &mut |report| {
+            show.step(report);
+        },
+    )?;
     let times = show.finish();
-    let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcome, timer.elapsed_s(), times),
-        _ => Ok(()),
-    };
-    settle(comm, finished, deadline)
+    world.on_first(|| finish(args, &inputs, &outcome, timer.elapsed_s(), times))
 }
 
 /// The steps of the flags; of a run that goes on without, those that it was to have.
@@ -225,7 +223,6 @@ fn load(
     file: Result<ConfigFile, BadInput>,
     report: &ReportArgs,
     world: &World,
-    deadline: Timeout,
     steps: Option<u64>,
 ) -> anyhow::Result<Inputs> {
     let file = file?;
@@ -249,7 +246,7 @@ fn load(
             communication: args.exchange.communication.or(file.communication),
             folder: Some(folder.to_owned()),
             resume: args.resume,
-            deadline,
+            deadline: world.timeout,
             device,
         },
     })
@@ -408,9 +405,10 @@ fn exchange(inputs: &Inputs, outcome: &TrainOutcome) -> Option<ExchangeReport> {
     let options = &inputs.options;
     let is_shared = options.n_ranks > 1 || options.communication.is_some();
     let exchange = outcome.exchange.as_ref().filter(|_| is_shared)?;
+    let (n_nodes, n_edges) = outcome.largest_graph;
     let paper = PaperModel {
         n_states: outcome.batch_size as u64,
-        ..PaperModel::of_state(options.n_ranks, outcome.largest_graph, shape)
+        ..PaperModel::of_state(options.n_ranks, n_nodes, n_edges, shape)
     };
     let (n_steps, per_step) = (outcome.reports.len() as u64, paper.training_step_bytes());
     Some(ExchangeReport::new(exchange, n_steps, (&paper, per_step)))

@@ -1,7 +1,7 @@
 //! Which ranks work on a command: threads of this process, or processes that a launcher started.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -15,27 +15,6 @@ use crate::device_choice::open_device;
 use crate::duration;
 use crate::exit::{self, BadInput};
 use crate::report::{self, ReportArgs};
-
-/// A number that rank 0 finds, on all ranks; the error of one rank is that of all.
-pub(crate) fn of_first(
-    comm: &mut Comm,
-    deadline: Timeout,
-    find: impl FnOnce() -> anyhow::Result<u64>,
-) -> anyhow::Result<u64> {
-    let found = match comm.rank() {
-        0 => find(),
-        _ => Ok(0),
-    };
-    let own = settle(comm, found, deadline)?;
-    let own = [own as u32, (own >> 32) as u32];
-    let mut all = vec![0u32; own.len() * comm.size() as usize];
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: (&mut all).into(),
-    };
-    comm.run(op, deadline)?;
-    Ok(u64::from(all[0]) | u64::from(all[1]) << 32)
-}
 
 /// How ranks reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -102,30 +81,75 @@ pub(crate) struct World {
     pub(crate) n_ranks: u32,
     /// Rank of this process, where a launcher started it.
     pub(crate) rank: Option<u32>,
+    /// Longest wait for another process.
+    pub(crate) timeout: Timeout,
 }
 
 impl World {
-    fn of_threads(n_ranks: u32) -> World {
-        World {
-            comm: Comm::solo(),
-            n_ranks,
-            rank: None,
+    /// Whether this is the process that reads, writes and prints for all.
+    pub(crate) fn is_first(&self) -> bool {
+        self.comm.rank() == 0
+    }
+
+    /// Waits until all ranks have come this far, and lets none go on where one has failed: all get the exit code of the first that did.
+    pub(crate) fn settle<T>(&mut self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        let own = result.as_ref().err().map_or(0, exit::code);
+        let codes = self.gather([own.into()]);
+        // What went wrong here explains more than that the others are gone.
+        let value = result?;
+        match (0u32..).zip(codes?).find(|(_, code)| *code != 0) {
+            None => Ok(value),
+            Some((rank, code)) => Err(FailedElsewhere {
+                rank,
+                code: code as u8,
+                is_silent: !self.is_first(),
+            }
+            .into()),
         }
     }
 
-    fn of_processes(comm: Comm) -> World {
-        World {
-            n_ranks: comm.size(),
-            rank: Some(comm.rank()),
-            comm,
-        }
+    /// Does a part on the first rank alone; its error is that of all.
+    pub(crate) fn on_first(
+        &mut self,
+        part: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let done = if self.is_first() { part() } else { Ok(()) };
+        self.settle(done)
+    }
+
+    /// A number that the first rank finds, on all ranks; its error is that of all.
+    pub(crate) fn of_first(
+        &mut self,
+        find: impl FnOnce() -> anyhow::Result<u64>,
+    ) -> anyhow::Result<u64> {
+        let found = if self.is_first() { find() } else { Ok(0) };
+        let own = self.settle(found)?;
+        let all = self.gather([own as u32, (own >> 32) as u32])?;
+        Ok(u64::from(all[0]) | u64::from(all[1]) << 32)
+    }
+
+    /// The numbers of all ranks, one rank behind the other.
+    fn gather<const N: usize>(&mut self, own: [u32; N]) -> anyhow::Result<Vec<u32>> {
+        let mut all = vec![0; N * self.comm.size() as usize];
+        let op = Op::AllGather {
+            send: (&own).into(),
+            recv: (&mut all).into(),
+        };
+        self.comm.run(op, self.timeout)?;
+        Ok(all)
     }
 }
 
 impl WorldArgs {
     /// Finds out which ranks there are, and joins the other processes. A number of ranks, from `--ranks` or a configuration file, means threads.
-    pub(crate) fn open(&self, ranks: Option<u32>, deadline: Timeout) -> anyhow::Result<World> {
+    pub(crate) fn open(&self, ranks: Option<u32>, timeout: Timeout) -> anyhow::Result<World> {
         self.check_libraries(ranks)?;
+        let of_processes = |comm: Comm| World {
+            n_ranks: comm.size(),
+            rank: Some(comm.rank()),
+            comm,
+            timeout,
+        };
         let launch = match (self.comm, ranks) {
             (CommChoice::Threads, _) | (CommChoice::Auto | CommChoice::Nccl, Some(_)) => None,
             (CommChoice::Tcp | CommChoice::Mpi, Some(_)) => {
@@ -136,15 +160,20 @@ impl WorldArgs {
         };
         match launch {
             Some(launch) if self.takes_mpi(&launch) => {
-                self.join_mpi(&launch, deadline).map(World::of_processes)
+                self.join_mpi(&launch, timeout).map(of_processes)
             }
-            Some(launch) => join(launch, deadline).map(World::of_processes),
+            Some(launch) => join(launch, timeout).map(of_processes),
             None if self.comm == CommChoice::Mpi => Err(BadInput(
                 "--comm mpi: no launcher has started this process: start it with mpirun, mpiexec or srun".to_owned(),
             )
             .into()),
             None if self.comm == CommChoice::Tcp => Err(BadInput(NO_LAUNCHER.to_owned()).into()),
-            None => Ok(World::of_threads(ranks.unwrap_or(1))),
+            None => Ok(World {
+                comm: Comm::solo(),
+                n_ranks: ranks.unwrap_or(1),
+                rank: None,
+                timeout,
+            }),
         }
     }
 
@@ -206,18 +235,10 @@ impl WorldArgs {
         if self.comm != CommChoice::Nccl {
             return Ok(open_device(kind, report)?);
         }
-        if matches!(kind, DeviceKind::Host | DeviceKind::Auto) {
-            let text = "--comm nccl: NCCL works on the memory of GPUs: say --device cuda too";
-            return Err(BadInput(text.to_owned()).into());
-        }
-        let device = match kind {
-            DeviceKind::Cuda(first) if is_process => own_gpu(first)?,
-            _ => Device::open(kind)?, // threads count on from it
-        };
-        let library = Library::open(self.nccl_library.as_deref())?;
-        let fits = library.check_device(device.kind());
-        fits.map_err(|error| BadInput(format!("--comm nccl: {error}")))?;
-        Ok(device.using_nccl(&library))
+        over_nccl(kind, self.nccl_library.as_deref(), || match kind {
+            DeviceKind::Cuda(first) if is_process => own_gpu(first),
+            _ => Ok(Device::open(kind)?), // threads count on from it
+        })
     }
 
     /// MPI launchers start MPI, unless somebody says where to meet without it.
@@ -244,6 +265,22 @@ impl WorldArgs {
         ))
         .into())
     }
+}
+
+/// A device of this kind, whose ranks exchange through NCCL.
+pub(crate) fn over_nccl(
+    kind: DeviceKind,
+    library: Option<&Path>,
+    open: impl FnOnce() -> anyhow::Result<Device>,
+) -> anyhow::Result<Device> {
+    if matches!(kind, DeviceKind::Host | DeviceKind::Auto) {
+        let text = "--comm nccl: NCCL works on the memory of GPUs: say --device cuda too";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    let (device, library) = (open()?, Library::open(library)?);
+    let fits = library.check_device(device.kind());
+    fits.map_err(|error| BadInput(format!("--comm nccl: {error}")))?;
+    Ok(device.using_nccl(&library))
 }
 
 /// The GPU of a process: as many behind the first one as there are ranks before this one on the host. Where a launcher shows each
@@ -370,30 +407,3 @@ impl fmt::Display for FailedElsewhere {
 }
 
 impl std::error::Error for FailedElsewhere {}
-
-/// Waits until all ranks have come this far, and lets none go on where one has failed: all get the exit code of the first that did.
-pub(crate) fn settle<T>(
-    comm: &mut Comm,
-    result: anyhow::Result<T>,
-    deadline: Timeout,
-) -> anyhow::Result<T> {
-    let own = [result.as_ref().err().map_or(0, exit::code)];
-    let mut codes = vec![0u8; comm.size() as usize];
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: (&mut codes).into(),
-    };
-    let met = comm.run(op, deadline);
-    // What went wrong here explains more than that the others are gone.
-    let value = result?;
-    met?;
-    match (0u32..).zip(codes).find(|(_, code)| *code != 0) {
-        None => Ok(value),
-        Some((rank, code)) => Err(FailedElsewhere {
-            rank,
-            code,
-            is_silent: comm.rank() != 0,
-        }
-        .into()),
-    }
-}

@@ -17,8 +17,8 @@ use crate::watch::Look;
 /// Something that ranks of one process hand to each other.
 pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
 
-/// One rank's access to its peers. `solo`, `threads`, `tcp` and `mpi` have one; NCCL moves buffers
-/// of devices and is no backend (see `shardgraph_device::nccl`).
+/// One rank's access to its peers. `solo`, `threads`, `tcp` and `mpi` have one, and `dry_run` has one
+/// without peers; NCCL moves buffers of devices and is no backend (see `shardgraph_device::nccl`).
 pub(crate) trait Backend: Send {
     fn rank(&self) -> u32;
 

@@ -2,6 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::backend::Backend;
+use crate::dry_run::DryRun;
 use crate::error::{CommError, CommErrorKind};
 use crate::exact::{Partials, Scratch, SparseRows};
 use crate::flight::{Outcome, Recorded, Recorder};
@@ -41,6 +42,27 @@ impl Comm {
     /// A world of one rank: every operation is a plain copy, without locks or waits.
     pub fn solo() -> Comm {
         Comm::over(Box::new(Solo))
+    }
+
+    /// One rank of `size` ranks that are not there: operations check their arguments and leave buffers as they are. For dry
+    /// runs, which find out what a rank's work takes.
+    ///
+    /// # Panics
+    /// Unless `rank` is below `size`.
+    ///
+    /// ```
+    /// use shardgraph_collectives::{Comm, Op, Timeout};
+    ///
+    /// let mut comm = Comm::dry_run(1, 3);
+    /// assert_eq!((comm.rank(), comm.size()), (1, 3));
+    /// let mut all = [0u32; 6];
+    /// comm.run(Op::AllGather { send: (&[7u32, 8]).into(), recv: (&mut all).into() }, Timeout::default())?;
+    /// assert_eq!(all, [0; 6]);
+    /// # Ok::<(), shardgraph_collectives::CommError>(())
+    /// ```
+    pub fn dry_run(rank: u32, size: u32) -> Comm {
+        assert!(rank < size, "rank {rank} of {size} ranks");
+        Comm::over(Box::new(DryRun { rank, size }))
     }
 
     pub(crate) fn over(backend: Box<dyn Backend>) -> Comm {

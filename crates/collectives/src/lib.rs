@@ -57,6 +57,7 @@ mod backend;
 mod check;
 mod codec;
 mod comm;
+mod dry_run;
 mod element;
 mod error;
 mod exact;

@@ -2,6 +2,8 @@
 
 use shardgraph_environments::space::GraphValue;
 
+use crate::VTrace;
+
 /// `x w + b` of one row; `w` row-major, a row for each input.
 pub(crate) fn linear(x: &[f64], w: &[f32], b: &[f32]) -> Vec<f64> {
     let column = |j: usize| -> f64 {
@@ -71,10 +73,13 @@ pub(crate) struct Trajectory {
 }
 
 /// Espeholt et al. 2018, equation 1, as the sum over all later steps; targets and advantages.
-pub(crate) fn v_trace(
-    of: &Trajectory,
-    (rho_bar, c_bar, lambda): (f64, f64, f64),
-) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn v_trace(of: &Trajectory, settings: VTrace) -> (Vec<f64>, Vec<f64>) {
+    let VTrace {
+        rho_bar,
+        c_bar,
+        lambda,
+    } = settings;
+    let [rho_bar, c_bar, lambda] = [rho_bar, c_bar, lambda].map(f64::from);
     let n_steps = of.values.len();
     let value = |t: usize| of.values.get(t).copied().unwrap_or(of.bootstrap);
     let rho = |t: usize| of.log_ratios[t].exp().min(rho_bar);

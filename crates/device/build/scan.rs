@@ -1,10 +1,13 @@
 //! Reads the kernel declarations of a `.cu` file: names and argument lists, without a C++ compiler.
 //!
-//! A kernel is `extern "C" __global__ void name(...)`, where it is defined and once. Its parameters are spelled plainly:
+//! A kernel is `extern "C" __global__ void name(...)`, where it is defined and once, or an instance that a macro of the same file
+//! declares. Its parameters are spelled plainly:
 //! `T`, `T*` or `const T*` with `T` one of [`SCALARS`]. Anything else is an error that names file and line, because a
 //! declaration that is read wrongly would let a launch with a wrong argument list through.
 //!
-//! The build scripts of this crate and of the emulator use this file, and so does `cargo xtask kernels`.
+//! The build script of this crate uses this file, and so does `cargo xtask kernels`.
+
+mod instances;
 
 /// How each scalar type is written in a signature, and the bytes that a value of it takes as an argument.
 pub(crate) const SCALARS: [(&str, char, u32); 6] = [
@@ -33,7 +36,8 @@ pub(crate) struct Declaration {
 /// `<file>:<line>: <what would be right>` for a declaration that is not of the plain form.
 pub(crate) fn declarations(file: &str, source: &str) -> Result<Vec<Declaration>, String> {
     let at_line = |(line, what): (usize, String)| format!("{file}:{line}: {what}");
-    let tokens = tokens(source).map_err(at_line)?;
+    let source = instances::written_out(source).map_err(at_line)?;
+    let tokens = tokens(&source).map_err(at_line)?;
     let mut found: Vec<Declaration> = Vec::new();
     for at in 0..tokens.len() {
         if tokens[at].text != "__global__" {
@@ -101,11 +105,11 @@ fn logical_line(rest: &str) -> usize {
     rest.len()
 }
 
-/// A preprocessor line; kernels that a macro makes would go unseen, so there are none.
+/// A preprocessor line; a kernel of a macro without arguments would go unseen.
 fn directive(rest: &str, line: usize) -> Result<usize, Fault> {
     let length = logical_line(rest);
     if rest[..length].contains("__global__") {
-        let what = "a macro must not declare kernels: write each declaration out";
+        let what = "a macro that declares kernels takes arguments";
         return Err((line, what.to_owned()));
     }
     Ok(length)
@@ -288,6 +292,21 @@ mod tests {
             ("b_bwd".to_owned(), 11, "i".to_owned()),
         ];
         assert_eq!(read(source), expected);
+    }
+
+    #[test]
+    fn instances_of_a_macro_are_kernels() {
+        let one = "#define ONE(name, T) \\\n extern \"C\" __global__ void name##_fwd(T *x, unsigned n) {}\n";
+        let source = format!("{one}ONE(a, float)\nONE(b, const int)\n");
+        let expected = [
+            ("a_fwd".to_owned(), 3, "*fu".to_owned()),
+            ("b_fwd".to_owned(), 4, "&iu".to_owned()),
+        ];
+        assert_eq!(read(&source), expected);
+        assert!(
+            fault(&format!("{source}ONE(a, float)"))
+                .starts_with("a.cu:5: `a_fwd` is declared twice")
+        );
     }
 
     #[test]

@@ -156,3 +156,19 @@ pub fn bytes_of_mut<T: Scalar>(values: &mut [T]) -> &mut [u8] {
     // SAFETY: as in `bytes_of`, and every pattern of bytes is a value of a Scalar.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
+
+/// The run of scalars that these bytes are.
+pub(crate) fn values_of<T: Scalar>(bytes: &[u8]) -> &[T] {
+    // SAFETY: every pattern of bytes is a value of a Scalar.
+    let (before, values, behind) = unsafe { bytes.align_to() };
+    assert!(before.is_empty() && behind.is_empty(), "whole values");
+    values
+}
+
+/// As [`values_of`], for writing.
+pub(crate) fn values_of_mut<T: Scalar>(bytes: &mut [u8]) -> &mut [T] {
+    // SAFETY: as in `values_of`, and a Scalar has no padding.
+    let (before, values, behind) = unsafe { bytes.align_to_mut() };
+    assert!(before.is_empty() && behind.is_empty(), "whole values");
+    values
+}

@@ -75,6 +75,41 @@ impl Device {
         }
     }
 
+    /// A buffer whose values `fill` writes, piece by piece from its start: from a file straight into the memory that a GPU copies from,
+    /// which copies one piece while the next is read.
+    ///
+    /// # Shapes
+    /// A piece is a multiple of 4096 bytes long, but for the last.
+    ///
+    /// ```
+    /// use shardgraph_device::{Device, Error};
+    /// let mut next = 0;
+    /// let device = Device::host();
+    /// let buffer = device.upload_from::<u32, Error>(5, |piece| {
+    ///     piece.iter_mut().for_each(|value| { *value = next; next += 1 });
+    ///     Ok(())
+    /// })?;
+    /// let mut sum = 0;
+    /// device.download_to(&buffer, |piece| Ok::<(), Error>(sum += piece.iter().sum::<u32>()))?;
+    /// assert_eq!(sum, 10);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `fill`; as [`Device::zeros`].
+    pub fn upload_from<T: Scalar, E: From<Error>>(
+        &self,
+        len: usize,
+        mut fill: impl FnMut(&mut [T]) -> Result<(), E>,
+    ) -> Result<Buffer<T>, E> {
+        let mut buffer = self.allocate(len)?;
+        match &self.back_end {
+            BackEnd::Host => fill(buffer.on_host_mut("upload_from")?)?,
+            BackEnd::Gpu(gpu) => gpu.fill(&mut buffer, fill)?,
+        }
+        Ok(buffer)
+    }
+
     /// Overwrites a buffer with values from the host.
     ///
     /// # Errors
@@ -96,6 +131,22 @@ impl Device {
         match &self.back_end {
             BackEnd::Host => Ok(buffer.on_host("download")?.to_vec()),
             BackEnd::Gpu(gpu) => gpu.download(buffer),
+        }
+    }
+
+    /// Gives the buffer's values to `take`, in pieces as [`Device::upload_from`] has them, once the work given so far is done: to a file straight from
+    /// the memory that a GPU copies to.
+    ///
+    /// # Errors
+    /// Those of `take`; as [`Device::download`].
+    pub fn download_to<T: Scalar, E: From<Error>>(
+        &self,
+        buffer: &Buffer<T>,
+        mut take: impl FnMut(&[T]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.back_end {
+            BackEnd::Host => take(buffer.on_host("download_to")?),
+            BackEnd::Gpu(gpu) => gpu.take_all(buffer, take),
         }
     }
 
@@ -154,6 +205,18 @@ impl Device {
     /// The driver's error.
     pub fn new_stream(&self) -> Result<Device, Error> {
         self.map_gpu(Gpu::new_stream)
+    }
+
+    /// A device of this kind for dry runs: it takes no memory, and copies and launches do nothing.
+    ///
+    /// Its buffers have lengths alone, so that [`Device::take_peak_bytes`] after some work on it tells what the same work
+    /// takes on this device. What is copied from it to the host is zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] on the host, whose memory is not counted.
+    pub fn dry_run(&self) -> Result<Device, Error> {
+        let back_end = BackEnd::Gpu(self.gpu_for("dry run")?.dry_run());
+        Ok(Device { back_end })
     }
 
     /// Makes a buffer of another stream of this device one of this stream: its work comes behind what the other stream was given so

@@ -40,6 +40,8 @@ pub struct Checkpoint {
     origin: String,
     /// Names and bytes, in the order of the MANIFEST.
     files: Vec<(String, Vec<u8>)>,
+    /// Names and lengths of files in the run's folder that belong to it: too large for memory.
+    files_beside: Vec<(String, u64)>,
 }
 
 /// A JSON file, its version first.
@@ -57,6 +59,7 @@ impl Checkpoint {
             step,
             origin: manifest::folder_name(step),
             files: Vec::new(),
+            files_beside: Vec::new(),
         }
     }
 
@@ -123,6 +126,31 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Refused`] where the name is taken, or is not that of a visible file in the checkpoint's own folder.
     pub fn add(&mut self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+        self.check_name(name)?;
+        self.files.push((name.to_owned(), bytes));
+        Ok(())
+    }
+
+    /// Adds a file of so many bytes that lies in the run's folder already, beside the checkpoints, and outlasts a power cut: tables that are
+    /// larger than memory. Several checkpoints may name it.
+    ///
+    /// The MANIFEST has its length alone; whoever reads it compares a checksum that it has inside. With such files a checkpoint is the only
+    /// one of its run, which removes the files that no checkpoint names any more
+    /// ([`Trainer::checkpoint_written`](crate::Trainer::checkpoint_written)).
+    ///
+    /// # Errors
+    /// As [`Checkpoint::add`].
+    pub fn add_beside(&mut self, name: &str, bytes: u64) -> Result<(), Error> {
+        self.check_name(name)?;
+        self.files_beside.push((name.to_owned(), bytes));
+        Ok(())
+    }
+
+    pub(crate) fn files_beside(&self) -> &[(String, u64)] {
+        &self.files_beside
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), Error> {
         let refused = |why: &str| {
             let reason = format!("the file name `{name}`: {why}");
             Err(Error::refused("Checkpoint::add", reason))
@@ -132,11 +160,12 @@ impl Checkpoint {
                 "expected letters, digits, `.`, `-` and `_`, no dot at the start, and not MANIFEST",
             );
         }
-        if self.files.iter().any(|(other, _)| other == name) {
-            return refused("the checkpoint has such a file already");
+        let beside = self.files_beside.iter().map(|(name, _)| name);
+        let mut names = self.files.iter().map(|(name, _)| name).chain(beside);
+        match names.any(|other| other == name) {
+            true => refused("the checkpoint has such a file already"),
+            false => Ok(()),
         }
-        self.files.push((name.to_owned(), bytes));
-        Ok(())
     }
 
     /// Adds a struct as a JSON file, with the version of its fields before them.
@@ -216,7 +245,7 @@ impl Checkpoint {
         Tensors::of_file(format!("{}/{name}", self.origin), self.file(name)?)
     }
 
-    /// As bytes for another rank: the step and the number of files, then each name and content after its length.
+    /// As bytes for another rank, without files beside it: the step and the number of files, then each name and content after its length.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Encoder::new();
         out.number(self.step);

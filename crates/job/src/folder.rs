@@ -180,6 +180,12 @@ impl Folder {
         checkpoint: &Checkpoint,
         metrics: &Metrics,
     ) -> Result<(), Error> {
+        metrics.sync()?;
+        self.write_files(checkpoint)
+    }
+
+    /// Writes a checkpoint of a run whose metrics, if there are any, are on disk.
+    pub(crate) fn write_files(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
         for name in &self.files {
             checkpoint.file(name).map_err(|_| {
                 let reason =
@@ -196,12 +202,13 @@ impl Folder {
             return Err(Error::refused("Folder::write_checkpoint", reason));
         }
         self.check_place()?;
-        metrics.sync()?;
         manifest::write(&self.path, checkpoint)?;
         self.newest.set(Some(step));
+        // Files beside the one before are superseded.
+        let fallback = newest.filter(|_| checkpoint.files_beside().is_empty());
         match newest == Some(step) {
             true => Ok(()),
-            false => manifest::remove_old(&self.path, step, newest),
+            false => manifest::remove_old(&self.path, step, fallback),
         }
     }
 }

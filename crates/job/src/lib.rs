@@ -61,9 +61,9 @@
 //!     World::Threads(2).run(Default::default(), |ranks| {
 //!         let new = |_: &mut Ranks<'_>| Ok(Sum { step: 0, sum: 0 });
 //!         let (mut sum, folder) = place.load(ranks, new, |_, old| old.json("run.json", 1))?;
-//!         let recorder = place.open(ranks, folder)?;
+//!         let mut recorder = place.open(ranks, folder)?;
 //!         let schedule = Some(CheckpointSchedule::every_steps(10));
-//!         run(&mut sum, ranks, recorder, LoopOptions { until, schedule }, &mut |_| ())?;
+//!         run(&mut sum, ranks, recorder.as_mut(), LoopOptions { until, schedule }, &mut |_| ())?;
 //!         Ok::<_, Error>(sum.sum)
 //!     })
 //! };

@@ -24,7 +24,9 @@ pub const N_KEPT: usize = 2;
 struct Entry {
     file: String,
     bytes: u64,
-    xxh3: String,
+    /// None for a file beside the checkpoint, which has a checksum inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    xxh3: Option<String>,
 }
 
 impl Entry {
@@ -32,8 +34,26 @@ impl Entry {
         Entry {
             file: file.to_owned(),
             bytes: bytes.len() as u64,
-            xxh3: format!("{:016x}", hash(bytes)),
+            xxh3: Some(format!("{:016x}", hash(bytes))),
         }
+    }
+
+    fn beside(file: &str, bytes: u64) -> Entry {
+        Entry {
+            file: file.to_owned(),
+            bytes,
+            xxh3: None,
+        }
+    }
+
+    fn extent(&self) -> String {
+        let hash = self.xxh3.as_ref().map(|hash| format!(" with hash {hash}"));
+        format!("{} bytes{}", self.bytes, hash.unwrap_or_default())
+    }
+
+    fn line(&self) -> String {
+        let text = serde_json::to_string(self);
+        text.expect("strings and a number have a JSON form") + "\n"
     }
 }
 
@@ -91,9 +111,10 @@ pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error>
     for (name, bytes) in checkpoint.files() {
         let path = target.join(name);
         write_atomic(&path, |out| out.write_all(bytes)).map_err(Error::io(&path))?;
-        let line = serde_json::to_string(&Entry::of(name, bytes));
-        manifest += &line.expect("two strings and a number have a JSON form");
-        manifest.push('\n');
+        manifest += &Entry::of(name, bytes).line();
+    }
+    for (name, bytes) in checkpoint.files_beside() {
+        manifest += &Entry::beside(name, *bytes).line();
     }
     let manifest = sealed(checkpoint.step(), &manifest);
     let path = target.join(MANIFEST);
@@ -219,6 +240,14 @@ pub(crate) fn remove_old(folder: &Path, written: u64, fallback: Option<u64>) -> 
     Ok(())
 }
 
+/// Removes all checkpoints, the newest last.
+pub(crate) fn remove_all(folder: &Path) -> Result<(), Error> {
+    for path in folders(folder)? {
+        remove(&path).map_err(Error::io(&path))?;
+    }
+    Ok(())
+}
+
 /// The MANIFEST goes first: a kill in between leaves no checkpoint that promises files which are gone.
 fn remove(checkpoint: &Path) -> io::Result<()> {
     match fs::remove_file(checkpoint.join(MANIFEST)) {
@@ -246,8 +275,11 @@ fn read(folder: &Path, step: u64, files: &[&str], part: Part) -> Result<Checkpoi
             continue;
         }
         let bytes = read_file(folder, &entry)?;
-        let named_twice = |e: Error| Error::damaged(path.display(), e.to_string());
-        checkpoint.add(&entry.file, bytes).map_err(named_twice)?;
+        let added = match entry.xxh3 {
+            Some(_) => checkpoint.add(&entry.file, bytes),
+            None => checkpoint.add_beside(&entry.file, entry.bytes),
+        };
+        added.map_err(|e| Error::damaged(path.display(), e.to_string()))?;
     }
     for name in files {
         checkpoint.file(name)?;
@@ -281,13 +313,23 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|found| found == part)
 }
 
+/// The content of a file; none of a file beside the checkpoint, whose length alone is compared.
 fn read_file(folder: &Path, entry: &Entry) -> Result<Vec<u8>, Error> {
     if !is_file_name(&entry.file) {
         let reason = format!("`{}` is no file of a checkpoint", entry.file);
         return Err(Error::damaged(folder.join(MANIFEST).display(), reason));
     }
-    let path = folder.join(&entry.file);
-    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+    let is_beside = entry.xxh3.is_none();
+    let place = folder.parent().filter(|_| is_beside).unwrap_or(folder);
+    let path = place.join(&entry.file);
+    let read = || match is_beside {
+        true => {
+            let found = Entry::beside(&entry.file, fs::metadata(&path)?.len());
+            Ok((found, Vec::new()))
+        }
+        false => fs::read(&path).map(|bytes| (Entry::of(&entry.file, &bytes), bytes)),
+    };
+    let (found, bytes) = read().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::damaged(
             path.display(),
             "the checkpoint is damaged: its MANIFEST names this file, which is gone; put it back from a copy, or start a new \
@@ -295,16 +337,16 @@ fn read_file(folder: &Path, entry: &Entry) -> Result<Vec<u8>, Error> {
         ),
         _ => Error::io(&path)(error),
     })?;
-    let found = Entry::of(&entry.file, &bytes);
     if found == *entry {
         return Ok(bytes);
     }
     Err(Error::damaged(
         path.display(),
         format!(
-            "the file is damaged: its MANIFEST says {} bytes with hash {}, and there are {} with hash {}; put the file back from \
-             a copy, or start a new run in another folder",
-            entry.bytes, entry.xxh3, found.bytes, found.xxh3
+            "the file is damaged: its MANIFEST says {}, and there are {}; put the file back from a copy, or start a new run in \
+             another folder",
+            entry.extent(),
+            found.extent()
         ),
     ))
 }

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::{Checkpoint, Error, Folder, Metrics, wall_time};
+use crate::{Checkpoint, Error, Folder, Metrics, manifest, wall_time};
 
 /// Folder and metrics of a run, open for its steps; rank 0 alone has one.
 #[derive(Debug)]
 pub struct RunRecorder {
     folder: Folder,
-    metrics: Metrics,
+    metrics: Option<Metrics>,
 }
 
 impl RunRecorder {
@@ -19,8 +19,15 @@ impl RunRecorder {
     /// # Errors
     /// As [`Folder::open_metrics`].
     pub fn open(folder: Folder) -> Result<RunRecorder, Error> {
-        let metrics = folder.open_metrics(wall_time())?;
+        let metrics = Some(folder.open_metrics(wall_time())?);
         Ok(RunRecorder { folder, metrics })
+    }
+
+    /// Recorder of checkpoints alone: where the metrics lie elsewhere, nothing is appended here.
+    #[must_use]
+    pub fn of_checkpoints(folder: Folder) -> RunRecorder {
+        let metrics = None;
+        RunRecorder { folder, metrics }
     }
 
     /// Appends a line to the metrics and its scalars to the event file, with the time of now.
@@ -45,7 +52,10 @@ impl RunRecorder {
         report: &T,
         scalars: &[(&str, f32)],
     ) -> Result<(), Error> {
-        self.metrics.append(wall_time, report, scalars)
+        match &mut self.metrics {
+            Some(metrics) => metrics.append(wall_time, report, scalars),
+            None => Ok(()),
+        }
     }
 
     /// Writes a checkpoint, which promises the metrics before it.
@@ -53,7 +63,17 @@ impl RunRecorder {
     /// # Errors
     /// As [`Folder::write_checkpoint`].
     pub fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
-        self.folder.write_checkpoint(checkpoint, &self.metrics)
+        self.metrics.as_ref().map_or(Ok(()), Metrics::sync)?;
+        self.folder.write_files(checkpoint)
+    }
+
+    /// Removes all checkpoints: the answer lies elsewhere, and nobody is to go on from here.
+    ///
+    /// # Errors
+    /// When one cannot be removed; as [`Folder::check_place`].
+    pub fn remove_checkpoints(&self) -> Result<(), Error> {
+        self.check_place()?;
+        manifest::remove_all(self.path())
     }
 
     /// As [`Folder::check_place`].

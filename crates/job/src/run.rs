@@ -14,9 +14,10 @@ pub trait Trainer {
     /// Steps taken so far.
     fn step(&self) -> u64;
 
-    /// True if no further step is wanted before the last one, on all ranks alike.
-    fn is_stopped(&self) -> bool {
-        false
+    /// True if a run that goes to step `until` is over, on all ranks alike: at that step, unless the job ends before it or has
+    /// something left to do there.
+    fn is_over(&self, until: u64) -> bool {
+        self.step() >= until
     }
 
     /// Takes one step, or a few that belong together.
@@ -60,13 +61,18 @@ pub trait Trainer {
     }
 
     /// Hash of the trained parameters, equal on all ranks; `None` where a rank has only a part of them.
-    fn params_hash(&self) -> Option<u64>;
+    fn params_hash(&self) -> Option<u64> {
+        None
+    }
 
     /// Writes the results into the run's folder; called on rank 0 after the last step.
     ///
     /// # Errors
     /// Those of writing.
-    fn write_results(&self, folder: &Path) -> Result<(), Self::Error>;
+    fn write_results(&self, folder: &Path) -> Result<(), Self::Error> {
+        let _ = folder;
+        Ok(())
+    }
 }
 
 /// End and checkpoints of a run.
@@ -89,15 +95,15 @@ pub struct LoopOptions {
 pub fn run<T: Trainer>(
     trainer: &mut T,
     ranks: &mut Ranks<'_>,
-    mut recorder: Option<RunRecorder>,
+    mut recorder: Option<&mut RunRecorder>,
     options: LoopOptions,
     on_report: &mut dyn FnMut(&T::Report),
 ) -> Result<(), T::Error> {
     ranks.fail_together(|ranks| {
-        take_steps(trainer, ranks, recorder.as_mut(), options, on_report)?;
+        take_steps(trainer, ranks, recorder.as_deref_mut(), options, on_report)?;
         trainer.end(ranks)
     })?;
-    finish(trainer, ranks, recorder.as_ref())
+    finish(trainer, ranks, recorder.as_deref())
 }
 
 fn take_steps<T: Trainer>(
@@ -111,15 +117,16 @@ fn take_steps<T: Trainer>(
         until,
         mut schedule,
     } = options;
-    while trainer.step() < until && !trainer.is_stopped() {
+    while !trainer.is_over(until) {
         let before = trainer.step();
         let report = trainer.advance(ranks)?;
         if let Some(recorder) = recorder.as_deref_mut() {
             trainer.record(&report, recorder)?;
         }
         on_report(&report);
+        let (step, is_over) = (trainer.step(), trainer.is_over(until));
         if let Some(schedule) = &mut schedule
-            && (trainer.is_stopped() || schedule.is_due(before, trainer.step(), until, ranks)?)
+            && (is_over || (step < until && schedule.is_due(before, step, ranks)?))
         {
             schedule.timed(|| match (trainer.checkpoint(ranks)?, &recorder) {
                 (Some(checkpoint), Some(recorder)) => {

@@ -146,10 +146,14 @@ impl<'c> Ranks<'c> {
     /// Checkpoint of rank 0, on all ranks; the others give `None`.
     ///
     /// # Errors
-    /// [`Error::Comm`] when a rank is lost.
+    /// [`Error::Comm`] when a rank is lost; [`Error::Refused`] for one with files beside it.
     pub fn broadcast_checkpoint(&mut self, own: Option<Checkpoint>) -> Result<Checkpoint, Error> {
         let mut bytes = match own {
             Some(own) if self.size() == 1 => return Ok(own),
+            Some(own) if !own.files_beside().is_empty() => {
+                let reason = "it has files that are too large to be sent; run on one rank";
+                return Err(Error::refused("Ranks::broadcast_checkpoint", reason));
+            }
             Some(own) => own.to_bytes(),
             None => Vec::new(),
         };

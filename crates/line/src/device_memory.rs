@@ -2,16 +2,11 @@
 
 use shardgraph_device::{Device, DeviceKind};
 
+use crate::kernels::sgns::{AliasTable, EdgeList};
 use crate::{Config, Error, Order, Store};
 
 /// Share of the free memory that is left to others: kernels, their stacks, the driver.
 const RESERVE: u64 = 16;
-
-/// Bytes of an edge in a device's memory.
-const PAIR_BYTES: u64 = 8;
-
-/// Bytes of an entry of an alias table: of a node's negatives, or of an edge's weight.
-const ALIAS_BYTES: u64 = 8;
 
 /// Edges of a bucket, at most: launches of more are no faster, and the host reads a bucket in one piece.
 const MAX_BUCKET: u64 = 1 << 24;
@@ -82,7 +77,7 @@ impl DeviceMemory {
         let bucket = |n_parts: u32| n_edges.div_ceil(u64::from(n_parts) * u64::from(n_parts));
         let is_small = |n_parts: &u32| bucket(*n_parts) <= MAX_BUCKET;
         let in_flight = |n_parts: u32| self.in_flight(bucket(n_parts), n_parts, is_weighted);
-        let all = self.staying(n_edges.saturating_mul(edge_bytes(is_weighted)));
+        let all = self.staying(EdgeList::bytes_of(n_edges, is_weighted));
         let fits = |n_parts: &u32| all.saturating_add(in_flight(*n_parts)) <= room;
         let streams = |n_parts: &u32| in_flight(*n_parts) <= room;
         let all_stay = choices().filter(is_small).find(fits);
@@ -134,7 +129,7 @@ impl DeviceMemory {
             1 => rows,
             n_ranks => rows.min(rows.saturating_mul(2).div_ceil(n_ranks)),
         };
-        rows.saturating_add(u64::from(n_nodes) * self.n_streams * ALIAS_BYTES)
+        rows.saturating_add(self.n_streams * AliasTable::bytes_of(n_nodes.into()))
     }
 
     /// Bytes on a device of edges that stay: a bucket is where its vertex part is, which with the next
@@ -149,17 +144,10 @@ impl DeviceMemory {
     /// Bytes of buckets of `n_edges` edges in the order of a visit, one on each stream.
     fn in_flight(&self, n_edges: u64, n_parts: u32, is_weighted: bool) -> u64 {
         let n_buckets = u64::from(n_parts).min(self.n_streams);
-        // The list as it came, and the list in the order of this visit.
-        let bytes = edge_bytes(is_weighted) + PAIR_BYTES;
-        n_buckets.saturating_mul(n_edges.saturating_mul(bytes))
-    }
-}
-
-/// Bytes of an edge that stays.
-pub(crate) fn edge_bytes(is_weighted: bool) -> u64 {
-    match is_weighted {
-        true => PAIR_BYTES + ALIAS_BYTES,
-        false => PAIR_BYTES,
+        // The list as it came, the list in the order of this visit, and the next one, which comes meanwhile.
+        let came = EdgeList::bytes_of(n_edges, is_weighted);
+        let in_order = EdgeList::bytes_of(n_edges, false);
+        n_buckets.saturating_mul(2 * came + in_order)
     }
 }
 
@@ -193,21 +181,21 @@ mod tests {
         let (n_nodes, n_edges) = (1000, 10_000);
         let (tables, edges) = (48_000, 80_000);
         let parts = |bytes| memory(bytes).fewest_parts(n_nodes, n_edges, false);
-        // One bucket: the list as it came and in its order, beside what stays.
-        assert_eq!(parts(tables + edges + 160_000), 1);
-        assert_eq!(parts(tables + edges + 159_999), 2); // 2 streams, 2500 edges each
-        assert_eq!(parts(tables + edges + 80_000), 2);
-        assert_eq!(parts(tables + edges + 79_999), 4);
-        // The edges do not fit: a bucket of each stream does.
+        // One bucket: the list as it came, in its order, and the next, beside what stays.
+        assert_eq!(parts(tables + edges + 240_000), 1);
+        assert_eq!(parts(tables + edges + 239_999), 2); // 2 streams, 2500 edges each
+        assert_eq!(parts(tables + edges + 120_000), 2);
+        assert_eq!(parts(tables + edges + 119_999), 4);
+        // The edges do not fit: two buckets of each stream do.
         assert_eq!(parts(tables + 79_999), 4);
-        assert_eq!(parts(tables + 20_000), 4);
-        assert_eq!(parts(tables + 19_999), 8);
+        assert_eq!(parts(tables + 30_000), 4);
+        assert_eq!(parts(tables + 29_999), 8);
         assert_eq!(parts(0), Store::default_parts(1000));
         assert_eq!(memory(u64::MAX).fewest_parts(0, 0, true), 1);
         assert_eq!(memory(u64::MAX).fewest_parts(1000, 1 << 32, false), 16);
         // Weights: 8 B an edge more, also in flight.
         let weighted = |bytes| memory(bytes).fewest_parts(n_nodes, n_edges, true);
-        assert_eq!(weighted(tables + 160_000 + 240_000), 1);
-        assert_eq!(weighted(tables + 160_000 + 239_999), 2);
+        assert_eq!(weighted(tables + 160_000 + 400_000), 1);
+        assert_eq!(weighted(tables + 160_000 + 399_999), 2);
     }
 }

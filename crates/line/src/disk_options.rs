@@ -56,36 +56,3 @@ impl DiskOptions {
         }
     }
 }
-
-impl DiskOptions {
-    /// Seconds until the next checkpoint: a run spends at most a tenth of its time on them.
-    pub(crate) fn pause_after(&self, took_s: f64) -> f64 {
-        match self.checkpoint_s > 0.0 {
-            true => self.checkpoint_s.max(10.0 * took_s),
-            false => 0.0,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_take_a_tenth_of_the_time_at_most() {
-        let options = |checkpoint_s| DiskOptions {
-            checkpoint_s,
-            ..DiskOptions::default()
-        };
-        for (asked, took, pause) in [
-            (60.0, 0.5, 60.0),
-            (60.0, 6.0, 60.0),
-            (60.0, 90.0, 900.0),
-            (0.5, 1.0, 10.0),
-            (0.0, 90.0, 0.0), // after every step, whatever it costs
-        ] {
-            let found = options(asked).pause_after(took);
-            assert!((found - pause).abs() < 1e-9, "{asked} {took}: {found}");
-        }
-    }
-}

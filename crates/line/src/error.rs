@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use shardgraph_collectives::CommError;
 use shardgraph_error::{Class, SettingError};
 
 /// Everything that this crate's functions can fail with.
@@ -60,6 +61,9 @@ pub enum Error {
     /// The device failed.
     #[error(transparent)]
     Device(shardgraph_device::Error),
+    /// A run's folder cannot be taken, or a checkpoint there is damaged or of another version.
+    #[error(transparent)]
+    Job(#[from] shardgraph_job::Error),
 }
 
 impl Error {
@@ -105,7 +109,21 @@ impl Error {
             Error::Timeout(_) | Error::Diverged(_) | Error::Thread(_) | Error::Device(_) => {
                 Class::NoAnswer
             }
+            Error::Job(error) => error.class(),
             _ => Class::Input,
+        }
+    }
+}
+
+impl shardgraph_job::JobError for Error {
+    fn class(&self) -> Class {
+        Error::class(self)
+    }
+
+    fn comm_error(&self) -> Option<&CommError> {
+        match self {
+            Error::Job(error) => error.comm_error(),
+            _ => None,
         }
     }
 }

@@ -57,9 +57,8 @@ pub use schedule::Schedule;
 pub use select::{Baselines, Component, Fitted, Line, SelectConfig, Selection, Trial};
 pub use spectral::{SpectralConfig, SpectralMatrix, spectral_embedding};
 pub use train::{
-    DiskRun, DiskUse, PassReport, Progress, TrainOptions, Trained, TrainedOnDisk, WorkFolderLock,
-    WorkTime, check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk,
-    train_with,
+    DiskRun, DiskUse, PassReport, Progress, TrainOptions, Trained, TrainedOnDisk, WorkTime,
+    check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk, train_with,
 };
 
 #[cfg(doctest)]

@@ -15,7 +15,7 @@ mod visits;
 pub(crate) use layout::Layout;
 #[cfg(test)]
 pub(crate) use layout::fixed_bytes;
-pub(crate) use pass::{BucketPass, Job, Planner, Step};
+pub(crate) use pass::{BucketPass, Job, PartKey, Pass, Planner, Step};
 pub(crate) use rounds::Pair;
 pub use visits::Schedule;
 pub(crate) use visits::{GroupKey, Swap, Visit, swaps};

@@ -1,7 +1,8 @@
 //! Training: from edges to an embedding, order by order, pass by pass, step by step.
 //!
 //! ```text
-//! train, train_on_disk -> Run (order)
+//! train, train_on_disk -> TableRun -> the loop of job
+//!   TableTrainer                its steps and checkpoints
 //!   RunContext, OrderContext    graph, settings, device, streams
 //!   PartitionBuffer             rows of the parts in memory
 //!     `- DiskBacking            planned swaps -> IoWorker -> files of rows <- TableCheckpoint
@@ -17,9 +18,9 @@ mod clock;
 mod context;
 mod disk_backing;
 mod disk_use;
+mod exchange;
 mod export;
 mod io_worker;
-mod order;
 mod partition_buffer;
 mod pipeline;
 mod rank_devices;
@@ -32,9 +33,12 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_checkpoints;
+#[cfg(test)]
 mod tests_of_passes;
 #[cfg(test)]
 mod tests_on_disk;
+mod trainer;
 mod warm_start;
 mod worker_pool;
 
@@ -44,21 +48,19 @@ use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 use shardgraph_graph::Graph;
 
 use crate::schedule::Layout;
-use crate::{
-    Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Precision, Store, Trial,
-};
+use crate::{Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Store, Trial};
 use checkpoint::TableCheckpoint;
 use clock::Clock;
 use context::RunContext;
-use export::{Columns, export};
-use order::{Run, RunDisk};
+use export::export;
 use rank_devices::RankDevices;
 use reports::LossSum;
 use resident_edges::ResidentEdges;
 pub(crate) use softmax::SoftmaxTraining;
+use trainer::{RunDisk, TableRun};
 use warm_start::WarmStart;
 
-pub use checkpoint::{WorkFolderLock, check_work_folder, has_unfinished_run, lock_work_folder};
+pub use checkpoint::{check_work_folder, has_unfinished_run, lock_work_folder};
 pub use clock::WorkTime;
 pub use disk_use::DiskUse;
 pub use reports::PassReport;
@@ -244,41 +246,30 @@ pub fn train_with(
     let losses = options.reports.then(LossSum::default);
     let devices = RankDevices::open(device, config)?;
     let resident = ResidentEdges::new(store, config, &devices, None)?;
-    let mut run = Run {
-        context: RunContext {
-            store,
-            config,
-            device,
-            devices: &devices,
-            layout: Layout::WHOLE,
-            warm_start: warm_start.as_ref(),
-            losses: losses.as_ref(),
-            resident: &resident,
-        },
-        clock: &clock,
-        progress,
-        n_done: 0,
+    let context = RunContext {
+        store,
+        config,
+        device,
+        devices: &devices,
+        layout: Layout::WHOLE,
+        warm_start: warm_start.as_ref(),
+        losses: losses.as_ref(),
+        resident: &resident,
     };
-    let (mut values, mut contexts) = (Vec::new(), options.contexts.then(Vec::new));
-    for (at, &order) in config.order.each().iter().enumerate() {
-        let columns = Columns {
-            n_columns: config.columns(),
-            first: at * config.dim,
-        };
-        match config.precision {
-            Precision::Fp32 => {
-                run.train_in_memory::<f32>(order, columns, &mut values, contexts.as_mut())?;
-            }
-            Precision::Fp16 => {
-                run.train_in_memory::<u16>(order, columns, &mut values, contexts.as_mut())?;
-            }
-        }
-    }
+    let run = TableRun {
+        context,
+        clock: &clock,
+        disk: None,
+        wants_contexts: options.contexts,
+    };
+    let trained = run.train(progress)?;
+    devices.close()?;
+    let contexts = options.contexts.then_some(trained.contexts);
     let contexts = contexts.map(|rows| Embedding::new(config.dim, rows, labels.clone()));
     Ok(Trained {
-        embedding: Embedding::new(config.columns(), values, labels.clone())?,
+        embedding: Embedding::new(config.columns(), trained.values, labels.clone())?,
         contexts: contexts.transpose()?,
-        n_samples: run.n_done,
+        n_samples: trained.samples,
         seconds: timer.finish_s()?,
         work: clock.work_time(),
     })
@@ -374,39 +365,33 @@ pub fn train_on_disk(
         losses: None,
         resident: &resident,
     };
-    let mut checkpoint = TableCheckpoint::open(disk.work, &context)?;
-    let losses = LossSum::resumed(checkpoint.position().losses);
+    let (checkpoint, mut recorder) = TableCheckpoint::open(disk.work, &context)?;
+    let start = checkpoint.position();
+    let losses = LossSum::resumed(start.losses);
     let context = RunContext {
         losses: options.reports.then_some(&losses),
         ..context
     };
-    let resumed_samples = checkpoint.samples();
-    let mut run = Run {
+    let run = TableRun {
         context,
         clock: &clock,
-        progress,
-        n_done: resumed_samples,
-    };
-    let mut used = DiskUse::default();
-    let n_finished = checkpoint.position().orders;
-    for (at, &order) in config.order.each().iter().enumerate().skip(n_finished) {
-        let mut disk = RunDisk {
+        disk: Some(RunDisk {
             options,
-            checkpoint: &mut checkpoint,
-            used: &mut used,
-        };
-        match config.precision {
-            Precision::Fp32 => run.train_on_disk::<f32>(order, at, &mut disk)?,
-            Precision::Fp16 => run.train_on_disk::<u16>(order, at, &mut disk)?,
-        }
-    }
-    let (n_samples, seconds) = (run.n_done - resumed_samples, timer.finish_s()?);
+            checkpoint,
+            recorder: &mut recorder,
+        }),
+        wants_contexts: false,
+    };
+    let trained = run.train(progress)?;
+    devices.close()?;
+    let seconds = timer.finish_s()?;
+    let (checkpoint, used) = trained.files.expect("tables of this run are in files");
     let memory = options.memory.saturating_sub(options.program_bytes);
     export(&context, &checkpoint, disk.npy, memory)?;
-    checkpoint.finish()?;
+    checkpoint.finish(&recorder)?;
     Ok(TrainedOnDisk {
-        n_samples,
-        resumed_samples,
+        n_samples: trained.samples - start.samples,
+        resumed_samples: start.samples,
         seconds,
         work: clock.work_time(),
         disk: used,

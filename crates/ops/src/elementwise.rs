@@ -60,20 +60,6 @@ pub enum Binary {
     },
 }
 
-impl Binary {
-    /// The number of the operation in `cuda/ops/elementwise.cu`.
-    fn code(self) -> u32 {
-        match self {
-            Binary::Add => 0,
-            Binary::Sub => 1,
-            Binary::Mul => 2,
-            Binary::Div => 3,
-            Binary::WherePositive => 4,
-            Binary::WhereInside { .. } => 5,
-        }
-    }
-}
-
 /// `low <= high`; neither is NaN then.
 fn check_ascending(op: &'static str, low: f32, high: f32) -> Result<(), Error> {
     match low <= high {
@@ -107,9 +93,13 @@ pub fn binary(
         binary_on_host(op, a.on_host(OP)?, b.on_host(OP)?, out.on_host_mut(OP)?);
         return Ok(());
     }
-    let (low, high) = match op {
-        Binary::WhereInside { low, high } => (low, high),
-        _ => (0.0, 0.0),
+    let (kernel, low, high) = match op {
+        Binary::Add => ("binary_add_fwd", 0.0, 0.0),
+        Binary::Sub => ("binary_sub_fwd", 0.0, 0.0),
+        Binary::Mul => ("binary_mul_fwd", 0.0, 0.0),
+        Binary::Div => ("binary_div_fwd", 0.0, 0.0),
+        Binary::WherePositive => ("binary_where_positive_fwd", 0.0, 0.0),
+        Binary::WhereInside { low, high } => ("binary_where_inside_fwd", low, high),
     };
     let n = out.len();
     let args = [
@@ -117,12 +107,11 @@ pub fn binary(
         Arg::read(b),
         Arg::write(out),
         Arg::u64(n as u64),
-        Arg::u32(op.code()),
         Arg::f32(low),
         Arg::f32(high),
     ];
     // SAFETY: the kernel touches elements below n, which is the length of all three buffers.
-    unsafe { device.launch("binary_fwd", Launch::threads(n.div_ceil(4), BLOCK), &args) }
+    unsafe { device.launch(kernel, Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 fn binary_on_host(op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
@@ -171,11 +160,15 @@ pub fn binary_column(
     checks::len(OP, "x", rows.n_elements(), x)?;
     checks::len(OP, "column", rows.n_rows, column)?;
     checks::len(OP, "out", rows.n_elements(), out)?;
-    let (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div) = op else {
-        return Err(Error::invalid(
-            OP,
-            format!("{op:?} is none of Add, Sub, Mul and Div"),
-        ));
+    let kernel = match op {
+        Binary::Add => "binary_column_add_fwd",
+        Binary::Sub => "binary_column_sub_fwd",
+        Binary::Mul => "binary_column_mul_fwd",
+        Binary::Div => "binary_column_div_fwd",
+        Binary::WherePositive | Binary::WhereInside { .. } => {
+            let why = format!("{op:?} is none of Add, Sub, Mul and Div");
+            return Err(Error::invalid(OP, why));
+        }
     };
     if device.is_host() {
         let (x, column) = (x.on_host(OP)?, column.on_host(OP)?);
@@ -189,16 +182,9 @@ pub fn binary_column(
         Arg::write(out),
         Arg::u64(n as u64),
         Arg::u64(rows.width as u64),
-        Arg::u32(op.code()),
     ];
     // SAFETY: x and out have n = n_rows * width elements, column has n_rows.
-    unsafe {
-        device.launch(
-            "binary_column_fwd",
-            Launch::threads(n.div_ceil(4), BLOCK),
-            &args,
-        )
-    }
+    unsafe { device.launch(kernel, Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 fn column_on_host(op: Binary, width: usize, x: &[f32], column: &[f32], out: &mut [f32]) {
@@ -258,25 +244,24 @@ pub fn unary(device: &Device, op: Unary, x: &Buffer, out: &mut Buffer) -> Result
         }
         return Ok(());
     }
-    let (code, low, high) = match op {
-        Unary::Exp => (0, 0.0, 0.0),
-        Unary::Log => (1, 0.0, 0.0),
-        Unary::Tanh => (2, 0.0, 0.0),
-        Unary::Sigmoid => (3, 0.0, 0.0),
-        Unary::Sqrt => (4, 0.0, 0.0),
-        Unary::Clamp { low, high } => (5, low, high),
+    let (kernel, low, high) = match op {
+        Unary::Exp => ("unary_exp_fwd", 0.0, 0.0),
+        Unary::Log => ("unary_log_fwd", 0.0, 0.0),
+        Unary::Tanh => ("unary_tanh_fwd", 0.0, 0.0),
+        Unary::Sigmoid => ("unary_sigmoid_fwd", 0.0, 0.0),
+        Unary::Sqrt => ("unary_sqrt_fwd", 0.0, 0.0),
+        Unary::Clamp { low, high } => ("unary_clamp_fwd", low, high),
     };
     let n = out.len();
     let args = [
         Arg::read(x),
         Arg::write(out),
         Arg::u64(n as u64),
-        Arg::u32(code),
         Arg::f32(low),
         Arg::f32(high),
     ];
     // SAFETY: the kernel touches elements below n, which is the length of both buffers.
-    unsafe { device.launch("unary_fwd", Launch::threads(n.div_ceil(4), BLOCK), &args) }
+    unsafe { device.launch(kernel, Launch::threads(n.div_ceil(4), BLOCK), &args) }
 }
 
 /// `out = factor * x`.

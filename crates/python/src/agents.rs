@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Value;
 use shardgraph_agents::{
-    ActionBuffer, Agent, AgentConfig, Algorithm, Choice, DqnAgent, Environments, Error, Evaluation,
-    PolicyAgent, RunOptions, SacAgent, Seen, Start, TrainProgress, train, train_topology,
+    ActionBuffer, Agent, AgentConfig, Choice, Environments, Error, Evaluation, RunOptions, Seen,
+    Start, TrainProgress, train,
 };
 use shardgraph_random::KeyedRng;
 
@@ -70,7 +70,7 @@ pub(crate) fn train_agent<'py>(
             }
             check_stop(stop);
         };
-        let trained = Trained::new(&start, &config, &options, &mut progress)?;
+        let trained = train(&start, &options, &mut progress)?;
         Ok::<_, AgentError>((trained, config, options))
     });
     if let Some(error) = shared.take() {
@@ -85,63 +85,6 @@ pub(crate) fn train_agent<'py>(
     dict.set_item("lost", trained.lost)?;
     let agent = NativeAgent::new(trained.agent, config, &options, shared);
     Ok((agent.map_err(|error| error.into_py(py))?, dict))
-}
-
-/// A finished run, of either kind.
-struct Trained {
-    agent: BoxedAgent,
-    n_steps: u64,
-    n_episodes: u64,
-    n_updates: u64,
-    mean_return: Option<f64>,
-    lost: Vec<String>,
-}
-
-impl Trained {
-    fn new(
-        start: &Start,
-        config: &AgentConfig,
-        options: &RunOptions,
-        progress: &mut (dyn FnMut(&TrainProgress) + Send),
-    ) -> Result<Trained, Error> {
-        let is_of_ranks = matches!(
-            config.algorithm,
-            Algorithm::Dqn(_) | Algorithm::Ppo(_) | Algorithm::Sac(_)
-        );
-        if is_of_ranks {
-            let outcome = train(start, options, progress)?;
-            return Ok(Trained {
-                agent: outcome.agent,
-                n_steps: outcome.n_steps,
-                n_episodes: outcome.n_episodes,
-                n_updates: outcome.n_updates,
-                mean_return: outcome.mean_return,
-                lost: Vec::new(),
-            });
-        }
-        let outcome = train_topology(start, options, progress)?;
-        let mut agent = agent_of(config, options)?;
-        agent.set_weights(&outcome.weights)?;
-        Ok(Trained {
-            agent,
-            n_steps: outcome.n_steps,
-            n_episodes: outcome.n_episodes,
-            n_updates: outcome.n_updates,
-            mean_return: outcome.mean_return,
-            lost: outcome.lost,
-        })
-    }
-}
-
-/// The agent of some settings, with its first weights.
-fn agent_of(config: &AgentConfig, options: &RunOptions) -> Result<BoxedAgent, Error> {
-    Ok(match &config.algorithm {
-        Algorithm::Dqn(_) | Algorithm::Apex(_) => Box::new(DqnAgent::of_config(config, options)?),
-        Algorithm::Sac(_) => Box::new(SacAgent::of_config(config, options)?),
-        Algorithm::Impala(_) | Algorithm::Ppo(_) | Algorithm::Reinforce(_) => {
-            Box::new(PolicyAgent::of_config(config, options)?)
-        }
-    })
 }
 
 fn start_of(request: &TrainRequest) -> Result<Start, AgentError> {
@@ -237,7 +180,7 @@ impl NativeAgent {
                 environments: environments_of(make, &shared)?,
                 ..RunOptions::default()
             };
-            let mut agent = agent_of(&config, &options)?;
+            let mut agent = config.agent(&options)?;
             agent.import(&folder.join("weights.safetensors"))?;
             Ok::<_, AgentError>(NativeAgent::new(
                 agent,
@@ -298,7 +241,7 @@ impl NativeAgent {
             let inner = &mut *self.locked();
             inner.shared.watch(stop);
             let agent = inner.agent.as_mut();
-            let played = Evaluation::play(agent, &inner.environments, (n_episodes, choice), seed);
+            let played = Evaluation::play(agent, &inner.environments, n_episodes, choice, seed);
             inner.n_environments = 0;
             exception = inner.shared.take();
             Ok::<_, Error>(played?.returns)

@@ -253,7 +253,7 @@ fn play_policy(
             true => cover_by_independent_set,
             false => solve_cover,
         };
-        way(&adjacency, policy, &options, &mut progress).map(|found| found.cover)
+        way(&adjacency, policy, &options, &mut progress).map(|found| found.nodes)
     } else {
         solve_problem(problem, graph, policy, &options, &mut progress).map(|found| found.nodes)
     };

@@ -116,14 +116,6 @@ impl PairLists {
         })
     }
 
-    /// Numbers that a gradient of the relations' rows has in parts, before they are added.
-    pub(crate) fn gradient_len(&self, terms: Terms) -> usize {
-        match terms.form {
-            Form::Bases => self.n_pairs * terms.n_terms,
-            Form::Weights => self.chunk_relations.len() * terms.relation_len(),
-        }
-    }
-
     /// The message of each pair.
     ///
     /// # Shapes

@@ -1,5 +1,7 @@
 //! A whole graph in the form that is smaller, and the one function that says which form that is.
 
+use std::sync::Arc;
+
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
 
 use crate::bits::{BitShard, first_common};
@@ -49,7 +51,7 @@ pub fn choose_storage(n_nodes: u32, n_edges: f64, weighted: bool) -> Storage {
 #[derive(Clone, Debug)]
 pub enum Adjacency {
     /// Neighbour lists, with weights when the graph has them.
-    Csr(Graph),
+    Csr(Arc<Graph>),
     /// All columns of the bit matrix.
     Bits(BitShard),
 }
@@ -59,7 +61,7 @@ impl Adjacency {
     pub fn from_graph(graph: Graph) -> Adjacency {
         let weighted = graph.weights().is_some();
         match choose_storage(graph.n_nodes(), graph.n_edges() as f64, weighted) {
-            Storage::Csr => Adjacency::Csr(graph),
+            Storage::Csr => Adjacency::Csr(graph.into()),
             Storage::Bits => Adjacency::Bits(BitShard::from_graph(&graph, 0..graph.n_nodes())),
         }
     }
@@ -73,8 +75,27 @@ impl Adjacency {
     /// From bits: 8 B per edge beside the finished lists while it runs.
     pub fn into_graph(self) -> Result<Graph, Error> {
         match self {
-            Adjacency::Csr(graph) => Ok(graph),
+            Adjacency::Csr(graph) => Ok(Arc::unwrap_or_clone(graph)),
             Adjacency::Bits(bits) => bits_to_graph(&bits, bits.n_rows(), false),
+        }
+    }
+
+    /// As [`Adjacency::into_graph`], with this graph kept; lists are shared.
+    ///
+    /// # Errors
+    /// As [`Adjacency::into_graph`].
+    pub fn to_lists(&self) -> Result<Arc<Graph>, Error> {
+        match self {
+            Adjacency::Csr(graph) => Ok(Arc::clone(graph)),
+            Adjacency::Bits(bits) => Ok(bits_to_graph(bits, bits.n_rows(), false)?.into()),
+        }
+    }
+
+    /// The graph, where its edges have weights.
+    pub fn weighted(&self) -> Option<&Graph> {
+        match self {
+            Adjacency::Csr(graph) if graph.weights().is_some() => Some(graph),
+            _ => None,
         }
     }
 

@@ -103,7 +103,7 @@ impl AdjacencyBuilder {
         }
         let graph = lists.into_builder()?.finish(n_nodes, weighted)?.0;
         let n_merged = self.n_listed - graph.n_edges();
-        Ok((Adjacency::Csr(graph), n_merged))
+        Ok((Adjacency::Csr(graph.into()), n_merged))
     }
 
     /// The form that the edges are in now; it may change with the next edge.
@@ -231,7 +231,10 @@ fn finish_bits(
             half.resize(n_nodes);
             Adjacency::Bits(half.into_shard())
         }
-        Storage::Csr => Adjacency::Csr(bits_to_graph(&half.into_shard(), n_nodes, weighted)?),
+        Storage::Csr => {
+            let graph = bits_to_graph(&half.into_shard(), n_nodes, weighted)?;
+            Adjacency::Csr(graph.into())
+        }
     };
     Ok((adjacency, n_listed - n_edges))
 }

@@ -166,7 +166,7 @@ impl Bench {
         for _ in 0..3 {
             let solution = solve(&adjacency, &policy, &options, &mut |_, _| ())?;
             self.metric(&series, "time", solution.seconds * 1e6);
-            self.metric(&series, "size", solution.cover.len() as f64);
+            self.metric(&series, "size", solution.nodes.len() as f64);
         }
         Ok(())
     }

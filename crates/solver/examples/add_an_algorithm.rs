@@ -37,7 +37,7 @@ fn cost(policy: &TrainedPolicy, graphs: &[Adjacency], n_ranks: u32) -> Result<us
     };
     let covers = graphs
         .iter()
-        .map(|graph| Ok(solve(graph, policy, &options, &mut |_, _| ())?.cover.len()));
+        .map(|graph| Ok(solve(graph, policy, &options, &mut |_, _| ())?.nodes.len()));
     covers.sum()
 }
 

@@ -1,12 +1,10 @@
 //! Vertex covers by policies for maximum independent set: what a largest independent set leaves is a smallest cover.
 
-use std::sync::Arc;
-
 use shardgraph_graph::Graph;
-use shardgraph_shard::{Adjacency, Storage};
+use shardgraph_shard::Adjacency;
 
-use crate::problem::MAXIMUM_INDEPENDENT_SET;
-use crate::{Error, Solution, SolveOptions, TrainedPolicy, solve_problem};
+use crate::problem::{MAXIMUM_INDEPENDENT_SET, Objective};
+use crate::{Answer, Error, SolveOptions, TrainedPolicy, solve_problem};
 
 /// Finds a vertex cover with a policy for maximum independent set, and checks it: the nodes with an edge that the set leaves.
 ///
@@ -30,7 +28,7 @@ use crate::{Error, Solution, SolveOptions, TrainedPolicy, solve_problem};
 /// let policy = TrainedPolicy::shipped_for(&MAXIMUM_INDEPENDENT_SET)?;
 /// let options = SolveOptions::default();
 /// let found = cover_by_independent_set(&petersen, &policy, &options, &mut |_, _| ())?;
-/// assert_eq!(found.cover.len(), 6);
+/// assert_eq!(found.nodes.len(), 6);
 /// # Ok::<(), shardgraph_solver::Error>(())
 /// ```
 pub fn cover_by_independent_set(
@@ -38,17 +36,15 @@ pub fn cover_by_independent_set(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Solution, Error> {
-    let graph = adjacency.clone().into_graph();
-    let graph = Arc::new(graph.map_err(|error| Error::input(error.to_string()))?);
+) -> Result<Answer, Error> {
+    let graph = adjacency.to_lists();
+    let graph = graph.map_err(|error| Error::input(error.to_string()))?;
     let set = solve_problem(&MAXIMUM_INDEPENDENT_SET, &graph, policy, options, progress)?;
-    Ok(Solution {
-        cover: cover_of_set(&graph, &set.nodes)?,
-        n_steps: set.n_steps,
-        path: set.path,
-        storage: Storage::Csr,
-        exchange: set.exchange,
-        seconds: set.seconds,
+    let nodes = cover_of_set(&graph, &set.nodes)?;
+    Ok(Answer {
+        objective: Objective::Count(nodes.len() as u64),
+        nodes,
+        ..set
     })
 }
 
@@ -78,6 +74,8 @@ pub(crate) fn cover_of_set(graph: &Graph, set: &[u32]) -> Result<Vec<u32>, Error
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::solve_reduced;
 
@@ -112,13 +110,13 @@ mod tests {
                 let set = answer.unwrap().nodes;
                 let found = cover_by_independent_set(&adjacency, &policy, &options, &mut |_, _| ())
                     .unwrap();
-                let mut both: Vec<u32> = found.cover.iter().chain(&set).copied().collect();
+                let mut both: Vec<u32> = found.nodes.iter().chain(&set).copied().collect();
                 both.sort_unstable();
                 assert_eq!(both, (0..graph.n_nodes()).collect::<Vec<_>>(), "{spec}");
                 // The first nodes of the cover are those that the first pick forces.
                 if let Some(&first) = set.first() {
                     let forced = graph.neighbors(first);
-                    assert_eq!(found.cover[..forced.len()], *forced, "{spec}");
+                    assert_eq!(found.nodes[..forced.len()], *forced, "{spec}");
                 }
             }
         }

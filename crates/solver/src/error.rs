@@ -98,6 +98,12 @@ impl Error {
         ErrorKind::Input(text.into()).into()
     }
 
+    pub(crate) fn unbounded_scores() -> Self {
+        Self::no_answer(
+            "the scores leave the range of numbers: the weights of this policy, or of the edges, are too large",
+        )
+    }
+
     pub(crate) fn no_answer(text: impl Into<String>) -> Self {
         ErrorKind::NoAnswer(text.into()).into()
     }

@@ -76,7 +76,7 @@ pub struct PaperModel {
 
 impl PaperModel {
     /// The model of one state of a graph.
-    pub fn of_state(n_ranks: u32, (n_nodes, n_edges): (u32, u64), shape: PolicyShape) -> Self {
+    pub fn of_state(n_ranks: u32, n_nodes: u32, n_edges: u64, shape: PolicyShape) -> Self {
         Self {
             n_ranks,
             n_states: 1,

@@ -1,14 +1,14 @@
 //! Scores that are kept from pick to pick, for states that follow their residual graph.
 
-use std::ops::Range;
-
+use shardgraph_device::DeviceKind;
 use shardgraph_graph::Graph;
-use shardgraph_layers::{RowProgram, ScoreTable};
+use shardgraph_layers::{Path, RowProgram, ScoreTable};
 
-use crate::problem::ResidualGraph;
+use crate::problem::{Episode, MINIMUM_VERTEX_COVER, ResidualGraph};
 use crate::residual::{LayerScores, PresentScores};
 use crate::select::TopD;
-use crate::{AdjacencyScale, Error, TrainedPolicy};
+use crate::solver::{Instance, Solver};
+use crate::{AdjacencyScale, Error};
 
 /// Scores that a pick changes around itself alone: those of a state that [follows its residual
 /// graph](crate::problem::ProblemState::follows_residual), and of covers, whose candidates are the
@@ -21,21 +21,31 @@ pub(crate) enum KeptScores {
 }
 
 impl KeptScores {
-    /// In closed form, of a rank's own nodes.
-    pub(crate) fn of_table(graph: &Graph, own: Range<u32>) -> Self {
-        Self::Table(Box::new(PresentScores::new(graph, own)))
-    }
-
-    /// Of three or more layers of the default kinds; none of others, and on dense graphs.
-    pub(crate) fn of_layers(
-        graph: &Graph,
-        policy: &TrainedPolicy,
-        needs_edge: bool,
+    /// The scores of an episode before its first pick, where they can be kept. Those of three or more layers are kept where their kinds
+    /// are the default ones, the graph is sparse, and nothing is exchanged.
+    pub(crate) fn new(
+        solver: &Solver<'_>,
+        instance: &Instance<'_>,
+        episode: &Episode,
+        rank: u32,
     ) -> Result<Option<Self>, Error> {
-        if !is_sparse(graph) {
+        let (state, options) = (episode.state(), solver.options);
+        let graph = state.residual().graph();
+        let has_table = solver.table_of(instance).is_some();
+        let needs_edge = solver.problem.name == MINIMUM_VERTEX_COVER.name;
+        let can_keep = state.follows_residual() || needs_edge && !has_table;
+        if instance.path != Path::Collapsed || !can_keep {
             return Ok(None);
         }
-        let program = RowProgram::new(&policy.model, &policy.params)?;
+        if has_table {
+            let own = instance.partition.range(rank);
+            return Ok(Some(Self::Table(Box::new(PresentScores::new(graph, own)))));
+        }
+        let is_alone = options.n_ranks == 1 && options.communication.is_none();
+        if !is_alone || options.device.kind() != DeviceKind::Host || !is_sparse(graph) {
+            return Ok(None);
+        }
+        let program = RowProgram::new(&solver.policy.model, &solver.policy.params)?;
         let scores = |program| Box::new(LayerScores::new(graph, program, needs_edge));
         Ok(program.map(|program| Self::Layers(scores(program))))
     }

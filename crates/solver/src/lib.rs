@@ -14,9 +14,10 @@
 mod agreement;
 mod best;
 mod complement;
+mod episode_loop;
 mod error;
+mod evaluation;
 mod exchange;
-mod inference;
 mod kept_scores;
 #[expect(unsafe_code, reason = "launches of kernels")]
 pub mod kernels;
@@ -29,11 +30,15 @@ mod policy;
 pub mod problem;
 mod reduced;
 mod residual;
+mod residual_episode;
 mod rows;
 mod select;
+mod share;
 mod solve;
 mod solve_options;
 mod solve_problem;
+mod solver;
+mod state_episode;
 pub mod train;
 
 #[cfg(test)]
@@ -50,10 +55,10 @@ pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
 pub use shardgraph_layers::{EmbeddingKind, HeadKind, LayerRegistry, Path as EmbeddingPath};
 pub use shardgraph_shard::Communication;
-pub use solve::{Scores, Solution, check_cover, score_nodes, solve, solve_as_rank};
+pub use solve::{Answer, Scores, check_cover, score_nodes, solve, solve_as_rank};
 pub use solve_options::SolveOptions;
 pub use solve_problem::{
-    Answer, solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,
+    solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,
 };
 
 #[cfg(doctest)]

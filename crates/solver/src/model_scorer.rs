@@ -5,14 +5,13 @@ use std::sync::Arc;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Buffer, Device, Graph as Launches};
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{Plan, Program, Recorder, Recording};
+use shardgraph_layers::autodiff::{DeviceComm, Plan, Program, Recorder, Recording};
 use shardgraph_layers::{BatchLayout, Group, MaskInputs, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch, StateInputs};
 use shardgraph_shard::Partition;
 
-use crate::inference::check_finite;
 use crate::kernels::cover::ModelRows;
-use crate::residual::{Ranks, Residual};
+use crate::residual::{Ranks, Residual, are_finite};
 use crate::select::TopD;
 use crate::{Error, TrainedPolicy};
 
@@ -95,14 +94,13 @@ impl<'a> ModelScorer<'a> {
         })
     }
 
-    /// True if kernels of the device can write the states: the model takes them as inputs, of which all are on this rank, sums
-    /// nothing over a state (which goes over the host), and edges have no weights.
+    /// True if kernels of the device can write the states: the model takes them as inputs, sums nothing over a state (which goes
+    /// over the host), and edges have no weights.
     pub(crate) fn takes_states_on_device(&self) -> bool {
-        let is_alone = self.model.partition.n_ranks() == 1;
         let has_graph = self.model.shard.resident_adjacency().is_some();
         let on_device = !self.model.device.is_host() && has_graph;
         let is_local = self.model.policy.model.head.reads_nodes_alone();
-        on_device && is_alone && is_local && self.inputs.is_some() && self.model.weighted.is_none()
+        on_device && is_local && self.inputs.is_some() && self.model.weighted.is_none()
     }
 
     /// Records what `f` launches as one launch: kernels that write the inputs, the evaluation, kernels that read its scores.
@@ -112,16 +110,40 @@ impl<'a> ModelScorer<'a> {
         comm: &mut Comm,
         f: impl FnOnce(&mut ModelRecording<'_, '_>) -> Result<(), Error>,
     ) -> Result<Launches, Error> {
-        let Some(inputs) = self.inputs else {
-            return Err(Error::internal("a model without inputs is not captured"));
-        };
-        self.set(inputs, State::without_picks(&self.layout))?;
+        let inputs = self.begin_states()?;
         let mut done = Ok(());
         let launches = self.program.capture(comm, |program| {
             done = f(&mut ModelRecording { program, inputs });
             Ok(())
         });
         done.and(launches.map_err(Error::from))
+    }
+
+    fn inputs(&self) -> Result<Inputs, Error> {
+        let none = || Error::internal("a model without inputs has no states");
+        self.inputs.ok_or_else(none)
+    }
+
+    /// Sets the inputs to a state without picks, whose degrees are 0.
+    pub(crate) fn begin_states(&mut self) -> Result<Inputs, Error> {
+        let inputs = self.inputs()?;
+        self.set(inputs, State::without_picks(&self.layout))?;
+        Ok(inputs)
+    }
+
+    /// Runs what `f` launches, the evaluation among it, on all ranks.
+    pub(crate) fn run_with(
+        &mut self,
+        comm: &mut Comm,
+        f: impl FnOnce(&mut ModelRecording<'_, '_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let inputs = self.inputs()?;
+        let mut done = Ok(());
+        let launched = self.program.run_with(comm, |program| {
+            done = f(&mut ModelRecording { program, inputs });
+            Ok(())
+        });
+        done.and(launched.map_err(Error::from))
     }
 
     pub(crate) fn offer(
@@ -134,7 +156,9 @@ impl<'a> ModelScorer<'a> {
         let scores = self.scores(residual, scale, ranks)?;
         let first = self.model.partition.range(ranks.comm.rank()).start;
         // Told to the others when they meet: a rank's own reason ends them all.
-        check_finite(residual, &scores, first)?;
+        if !are_finite(residual, &scores, first) {
+            return Err(Error::unbounded_scores());
+        }
         residual.for_each_own(&mut |node, _, _| top.offer(scores[(node - first) as usize], node));
         Ok(())
     }
@@ -242,6 +266,12 @@ impl ModelRecording<'_, '_> {
             keep,
             scale,
         })
+    }
+
+    /// Launches the evaluation; gives where the own rows' scores are, and the ranks.
+    pub(crate) fn scores_on_ranks(&mut self) -> Result<(&Buffer, DeviceComm<'_>), Error> {
+        self.program.launch()?;
+        Ok(self.program.output_on_ranks(SCORES)?)
     }
 
     /// Launches the evaluation; gives where its scores are.

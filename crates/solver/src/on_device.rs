@@ -6,111 +6,214 @@ pub(crate) mod tests;
 use std::num::NonZeroU32;
 
 use shardgraph_collectives::Comm;
-use shardgraph_device::Device;
-use shardgraph_layers::ScoreTable;
+use shardgraph_device::Graph as Launches;
+use shardgraph_layers::RowShard;
+use shardgraph_layers::autodiff::DeviceComm;
 use shardgraph_ops::{Adjacency as Block, ResidentAdjacency};
 use shardgraph_shard::Adjacency;
 
-use crate::inference::{Episode, Rules, unbounded_scores};
+use crate::evaluation::{Evaluation, Played};
 use crate::kernels::cover;
 use crate::model_scorer::ModelScorer;
+use crate::residual::Ranks;
+use crate::select::TopD;
+use crate::share::Share;
+use crate::solver::Solver;
 use crate::{AdjacencyScale, Error, Select};
-
-/// Runs an episode to its end on one rank; the host only asks now and then how far it is.
-///
-/// The cover is the host's cover: the state is integers, and a score is the same f32 operations in the same order.
-pub(crate) fn run_on_device(
-    device: &Device,
-    adjacency: &Adjacency,
-    table: &ScoreTable,
-    scale: AdjacencyScale,
-    mut rules: Rules<'_>,
-) -> Result<Episode, Error> {
-    let graph = ResidentAdjacency::upload(device, block(adjacency))?;
-    let (starts, alpha, beta) = table.pieces();
-    let on_device = cover::Rules {
-        score: cover::ScorePieces {
-            starts,
-            alpha,
-            beta,
-        },
-        scale: scale_on_device(scale),
-        select: select_on_device(rules.select),
-        keep_isolated: rules.keep_isolated,
-    };
-    let mut episode = cover::Episode::start(device, &graph, on_device)?;
-    loop {
-        let progress = episode.advance()?;
-        if is_done(progress, &mut rules)? {
-            return Ok(ended(progress, episode.cover()?));
-        }
-    }
-}
-
-/// Tells how far an episode is; true at its end.
-fn is_done(progress: cover::Progress, rules: &mut Rules<'_>) -> Result<bool, Error> {
-    if progress.n_steps > 0 {
-        (rules.progress)(progress.n_candidates, progress.n_cover as usize);
-    }
-    rules.options.check_cancelled()?;
-    Ok(progress.is_done)
-}
-
-fn ended(progress: cover::Progress, cover: Vec<u32>) -> Episode {
-    Episode {
-        cover,
-        n_steps: progress.n_steps.into(),
-        exchange: None,
-    }
-}
 
 /// Steps between two looks at the state, at most: each step behind the end is an evaluation for nothing.
 const MAX_STEPS_AT_ONCE: u32 = 8;
 
-/// Runs an episode of the model to its end on one rank: a step is one launch, and the host only asks now and then how far it is.
+/// An episode that the host only now and then asks how far it is.
 ///
 /// The picks are those of the loop on the host with the same scores: the order of scores and nodes is total, and what is
-/// removed is counted in integers.
-pub(crate) fn run_model_on_device(
-    scorer: &mut ModelScorer<'_>,
-    scale: AdjacencyScale,
-    mut rules: Rules<'_>,
-    comm: &mut Comm,
-) -> Result<Episode, Error> {
-    let (device, shard) = (scorer.model.device.clone(), scorer.model.shard.clone());
-    let Some(graph) = shard.resident_adjacency() else {
-        return Err(Error::internal(
-            "the graph of an episode is not on its device",
-        ));
-    };
-    let picks = cover::PickRules {
-        scale: scale_on_device(scale),
-        select: select_on_device(rules.select),
-        keep_isolated: rules.keep_isolated,
-    };
-    let mut episode = cover::ModelEpisode::start(&device, graph, picks)?;
-    let step = scorer.capture(comm, |model| {
-        episode.write_rows(model.rows()?)?;
-        Ok(episode.pick(model.scores()?)?)
-    })?;
-    let at_once = (rules.n_nodes / 8).clamp(1, MAX_STEPS_AT_ONCE);
-    let mut n_launched = 0;
-    loop {
-        let look = episode.look()?;
-        if look.is_unbounded {
-            return Err(unbounded_scores());
+/// removed is counted in integers. The closed form's scores are the host's: the same f32 operations in the same order.
+pub(crate) struct DeviceEpisode<'e, 's> {
+    scorer: Scorer<'e, 's>,
+    progress: cover::Progress,
+}
+
+/// What scores the nodes.
+enum Scorer<'e, 's> {
+    ClosedForm(cover::Episode<'e>),
+    Model {
+        steps: Steps<'e, 's>,
+        n_nodes: u32,
+        n_launched: u32,
+    },
+}
+
+/// The steps of the model's episode.
+enum Steps<'e, 's> {
+    /// One rank: a step is one launch.
+    Recorded(Box<cover::ModelEpisode<'e>>, Launches),
+    /// Several ranks, which exchange rows of the model, degrees and offers in each step.
+    Shared(Box<cover::SharedEpisode<'e>>, &'e mut ModelScorer<'s>),
+}
+
+impl Steps<'_, '_> {
+    fn launch(&mut self, comm: &mut Comm) -> Result<(), Error> {
+        match self {
+            Self::Recorded(_, step) => Ok(step.launch()?),
+            Self::Shared(episode, model) => model.run_with(comm, |model| {
+                episode.write_rows(model.rows()?)?;
+                let (scores, mut comm) = model.scores_on_ranks()?;
+                episode.pick(scores, &mut comm)
+            }),
         }
-        if is_done(look.progress, &mut rules)? {
-            return Ok(ended(look.progress, episode.cover()?));
-        }
-        if n_launched > rules.n_nodes {
-            return Err(Error::internal("an episode has more steps than nodes")); // each picks one
-        }
-        for _ in 0..at_once {
-            step.launch()?;
-        }
-        n_launched += at_once;
     }
+
+    fn look(&self) -> Result<cover::Look, Error> {
+        match self {
+            Self::Recorded(episode, _) => Ok(episode.look()?),
+            Self::Shared(episode, _) => Ok(episode.look()?),
+        }
+    }
+
+    fn cover(&self) -> Result<Vec<u32>, Error> {
+        match self {
+            Self::Recorded(episode, _) => Ok(episode.cover()?),
+            Self::Shared(episode, _) => Ok(episode.cover()?),
+        }
+    }
+}
+
+impl<'e, 's> DeviceEpisode<'e, 's> {
+    /// The episode on one rank by the closed form.
+    pub(crate) fn closed_form(
+        solver: &Solver<'_>,
+        share: &'e mut Share<'_>,
+    ) -> Result<Self, Error> {
+        let Some(table) = solver.table_of(share.instance) else {
+            return Err(Error::internal("an episode without a closed form"));
+        };
+        let (device, options) = (&share.device, solver.options);
+        let graph = ResidentAdjacency::upload(device, block(share.instance.adjacency))?;
+        let (starts, alpha, beta) = table.pieces();
+        let rules = cover::Rules {
+            score: cover::ScorePieces {
+                starts,
+                alpha,
+                beta,
+            },
+            scale: scale_on_device(solver.policy.config.adjacency_scale),
+            select: select_on_device(options.select),
+            keep_isolated: options.keep_isolated,
+        };
+        let episode = cover::Episode::start(device, share.graph.insert(graph), rules)?;
+        Ok(Self {
+            progress: episode.progress(),
+            scorer: Scorer::ClosedForm(episode),
+        })
+    }
+
+    /// The episode by the model, on any number of ranks.
+    pub(crate) fn of_model(
+        solver: &Solver<'_>,
+        share: &'e mut Share<'s>,
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Self, Error> {
+        let graph = (share.shard.as_ref()).and_then(RowShard::resident_adjacency);
+        let (Some(graph), Some(model)) = (graph, &mut share.model) else {
+            return Err(Error::internal(
+                "the graph of an episode is not on its device",
+            ));
+        };
+        let rules = cover::PickRules {
+            scale: scale_on_device(solver.policy.config.adjacency_scale),
+            select: select_on_device(solver.options.select),
+            keep_isolated: solver.options.keep_isolated,
+        };
+        let steps = match ranks.size() {
+            1 => {
+                let mut episode = cover::ModelEpisode::start(&share.device, graph, rules)?;
+                let step = model.capture(ranks.comm, |model| {
+                    episode.write_rows(model.rows()?)?;
+                    Ok(episode.pick(model.scores()?)?)
+                })?;
+                Steps::Recorded(Box::new(episode), step)
+            }
+            _ => {
+                model.begin_states()?;
+                let partition = &share.instance.partition;
+                let mut comm = DeviceComm::new(&share.device, ranks.comm, ranks.timeout);
+                let episode = cover::SharedEpisode::start(graph, partition, rules, &mut comm)?;
+                Steps::Shared(Box::new(episode), model)
+            }
+        };
+        Ok(Self {
+            progress: steps.look()?.progress,
+            scorer: Scorer::Model {
+                steps,
+                n_nodes: share.instance.adjacency.n_nodes(),
+                n_launched: 0,
+            },
+        })
+    }
+}
+
+impl Evaluation for DeviceEpisode<'_, '_> {
+    fn n_candidates(&self) -> u32 {
+        self.progress.n_candidates
+    }
+
+    fn n_picks(&self) -> usize {
+        self.progress.n_cover as usize
+    }
+
+    /// A step of several rounds may have no candidates left.
+    fn is_done(&self) -> bool {
+        self.progress.is_done
+    }
+
+    fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<bool, Error> {
+        self.progress = match &mut self.scorer {
+            Scorer::ClosedForm(episode) => episode.advance()?,
+            Scorer::Model {
+                steps,
+                n_nodes,
+                n_launched,
+            } => {
+                if *n_launched > *n_nodes {
+                    return Err(Error::internal("an episode has more steps than nodes")); // each picks one
+                }
+                let at_once = (*n_nodes / 8).clamp(1, MAX_STEPS_AT_ONCE);
+                for _ in 0..at_once {
+                    steps.launch(ranks.comm)?;
+                }
+                *n_launched += at_once;
+                let look = steps.look()?;
+                if look.is_unbounded {
+                    return Err(Error::unbounded_scores());
+                }
+                look.progress
+            }
+        };
+        Ok(true)
+    }
+
+    fn offer(&mut self, _: Vec<f32>, _: &mut TopD, _: &mut Ranks<'_>) -> Result<(), Error> {
+        Err(picks_by_itself())
+    }
+
+    fn apply(&mut self, _: &[u32], _: &mut Ranks<'_>) -> Result<(), Error> {
+        Err(picks_by_itself())
+    }
+
+    fn finish(self: Box<Self>, _: u64) -> Result<Played, Error> {
+        let nodes = match &self.scorer {
+            Scorer::ClosedForm(episode) => episode.cover()?,
+            Scorer::Model { steps, .. } => steps.cover()?,
+        };
+        Ok(Played {
+            nodes,
+            n_steps: self.progress.n_steps.into(),
+        })
+    }
+}
+
+fn picks_by_itself() -> Error {
+    Error::internal("an episode on a device picks by itself")
 }
 
 fn scale_on_device(scale: AdjacencyScale) -> cover::Scale {

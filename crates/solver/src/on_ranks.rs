@@ -1,19 +1,57 @@
-//! A job on P ranks, threads of this process or processes, that all find one answer.
+//! A solve on P ranks, threads of this process or processes, that all find one answer.
 
 use std::sync::Mutex;
 
 use shardgraph_collectives::Comm;
+use shardgraph_device::{Device, Timer};
 use shardgraph_job::World;
 
-use crate::agreement::{Fingerprint, options_fingerprint, policy_fingerprint};
+use crate::agreement::{Fingerprint, graph_fingerprint, options_fingerprint, policy_fingerprint};
+use crate::episode_loop::{AllPlayed, Progress};
 use crate::residual::Ranks;
-use crate::{Error, SolveOptions, TrainedPolicy};
+use crate::solver::{Inputs, Solver};
+use crate::{Answer, Error, SolveOptions};
 
-/// Takes the number of candidates left and that of picks after each step.
-pub(crate) type Progress<'p> = dyn FnMut(u32, usize) + 'p;
+impl Inputs<'_> {
+    /// The checked answers, as one rank of the processes of `comm`: several of them are the ranks, one alone has those of the options
+    /// as threads. Rank 0 reports.
+    pub(crate) fn solve(
+        self,
+        comm: &mut Comm,
+        progress: &mut (dyn FnMut(u32, usize) + Send),
+    ) -> Result<Vec<Answer>, Error> {
+        let timer = Timer::start(&Device::host());
+        let options = &options_on(comm, self.options);
+        let inputs = Inputs { options, ..self };
+        inputs.agree(comm)?;
+        let solver = Solver::new(&inputs)?;
+        let played = find(&solver, comm, progress)?;
+        solver.finish(played, &timer)
+    }
+
+    /// Refuses on all processes what one has other than rank 0: the program, the problem, the graphs, the policy or the options.
+    /// One process alone computes nothing for that.
+    fn agree(&self, comm: &mut Comm) -> Result<(), Error> {
+        if comm.size() == 1 {
+            return Ok(());
+        }
+        let graphs = self.graphs.iter().map(graph_fingerprint);
+        let facts = [
+            Ranks::version_fact(),
+            (
+                "problem",
+                Fingerprint::new().text(self.problem.name).value(),
+            ),
+            ("graph", Fingerprint::new().words(graphs).value()),
+            ("policy", policy_fingerprint(self.policy)),
+            ("set of options", options_fingerprint(self.options)),
+        ];
+        Ok(Ranks::new(comm, self.options.deadline).agree(&facts)?)
+    }
+}
 
 /// Options of a job on the processes of `comm`: several of them are its ranks, one alone has threads.
-pub(crate) fn options_on(comm: &Comm, options: &SolveOptions) -> SolveOptions {
+fn options_on(comm: &Comm, options: &SolveOptions) -> SolveOptions {
     let n_ranks = match comm.size() {
         1 => options.n_ranks,
         n_processes => n_processes,
@@ -24,82 +62,51 @@ pub(crate) fn options_on(comm: &Comm, options: &SolveOptions) -> SolveOptions {
     }
 }
 
-/// What every rank does, to the same answer.
-pub(crate) struct SameAnswer<'j, R> {
-    /// Refuses what does not fit into memory, where so many processes share it.
-    pub(crate) check_memory: &'j (dyn Fn(u32) -> Result<(), Error> + Sync),
-    pub(crate) run: &'j (dyn Fn(&mut Comm, &mut Progress<'_>) -> Result<R, Error> + Sync),
-    /// Hash of what all ranks must find.
-    pub(crate) fingerprint: &'j (dyn Fn(&R) -> Fingerprint + Sync),
-}
-
-impl<R: Send> SameAnswer<'_, R> {
-    /// Runs on the processes of `comm`, as [`options_on`] has them; rank 0 reports.
-    pub(crate) fn find(
-        &self,
-        comm: &mut Comm,
-        options: &SolveOptions,
-        progress: &mut (dyn FnMut(u32, usize) + Send),
-    ) -> Result<R, Error> {
-        match comm.size() {
-            1 => {
-                (self.check_memory)(1)?;
-                let progress = Mutex::new(progress);
-                World::Threads(options.n_ranks).run(options.deadline, |ranks| {
-                    self.as_rank(ranks, &mut |n_candidates, n_picks| {
-                        if let Ok(mut progress) = progress.lock() {
-                            progress(n_candidates, n_picks);
-                        }
-                    })
-                })
-            }
-            _ => {
-                let mut ranks = Ranks::new(comm, options.deadline);
-                ranks.fail_together(|ranks| (self.check_memory)(ranks.size()))?;
-                self.as_rank(&mut ranks, progress)
-            }
-        }
-    }
-
-    /// Runs as one rank of several that [agree on their input](agree_on_input).
-    fn as_rank(&self, ranks: &mut Ranks<'_>, progress: &mut Progress<'_>) -> Result<R, Error> {
-        let is_first = ranks.is_first();
-        let answer = ranks.fail_together(|ranks| {
-            (self.run)(ranks.comm, &mut |n_candidates, n_picks| {
-                if is_first {
-                    progress(n_candidates, n_picks);
-                }
-            })
-        })?;
-        let hash = (self.fingerprint)(&answer).value();
-        let agreed = ranks.agree(&[("answer", hash)]);
-        agreed.map_err(|error| match error {
-            shardgraph_job::Error::Disagreement { .. } => different_answers(),
-            error => error.into(),
-        })?;
-        Ok(answer)
-    }
-}
-
-fn different_answers() -> Error {
-    Error::internal("the ranks found different answers")
-}
-
-/// Refuses on all processes what one has other than rank 0: the program, `inputs`, the policy or
-/// the options. One process alone computes nothing for that.
-pub(crate) fn agree_on_input<'n>(
+fn find(
+    solver: &Solver<'_>,
     comm: &mut Comm,
-    inputs: impl FnOnce() -> Vec<(&'n str, u64)>,
-    policy: &TrainedPolicy,
-    options: &SolveOptions,
-) -> Result<(), Error> {
-    if comm.size() == 1 {
-        return Ok(());
+    progress: &mut (dyn FnMut(u32, usize) + Send),
+) -> Result<AllPlayed, Error> {
+    let (deadline, n_processes) = (solver.options.deadline, comm.size());
+    if n_processes > 1 {
+        return Ranks::new(comm, deadline).fail_together(|ranks| {
+            solver.check_memory(n_processes)?;
+            find_as_rank(solver, ranks, progress)
+        });
     }
-    let policy_and_options = [
-        ("policy", policy_fingerprint(policy)),
-        ("set of options", options_fingerprint(options)),
-    ];
-    let facts = [&[Ranks::version_fact()], &inputs()[..], &policy_and_options].concat();
-    Ok(Ranks::new(comm, options.deadline).agree(&facts)?)
+    solver.check_memory(1)?;
+    let progress = Mutex::new(progress);
+    World::Threads(solver.options.n_ranks).run(deadline, |ranks| {
+        find_as_rank(solver, ranks, &mut |n_candidates, n_picks| {
+            if let Ok(mut progress) = progress.lock() {
+                progress(n_candidates, n_picks);
+            }
+        })
+    })
+}
+
+/// As one rank of several that agree on their inputs, and then on the answers.
+fn find_as_rank(
+    solver: &Solver<'_>,
+    ranks: &mut Ranks<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<AllPlayed, Error> {
+    let is_first = ranks.is_first();
+    let all = solver.run_rank(ranks.comm, &mut |n_candidates, n_picks| {
+        if is_first {
+            progress(n_candidates, n_picks);
+        }
+    })?;
+    let hash = all.0.iter().fold(Fingerprint::new(), |hash, played| {
+        let nodes = played.nodes.iter().map(|&node| u64::from(node));
+        hash.words(nodes).words([played.n_steps])
+    });
+    let agreed = ranks.agree(&[("answer", hash.value())]);
+    agreed.map_err(|error| match error {
+        shardgraph_job::Error::Disagreement { .. } => {
+            Error::internal("the ranks found different answers")
+        }
+        error => error.into(),
+    })?;
+    Ok(all)
 }

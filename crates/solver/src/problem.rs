@@ -10,6 +10,7 @@ pub use shardgraph_environments::{
     ResidualGraph, Sense, problem_by_name,
 };
 use shardgraph_graph::Graph;
+use shardgraph_shard::Adjacency;
 
 use crate::Error;
 
@@ -25,8 +26,8 @@ pub fn check_answer(problem: &Problem, graph: &Graph, answer: &[u32]) -> Result<
 }
 
 /// Refuses a graph with weights that the problem does not read.
-pub(crate) fn check_graph(problem: &Problem, graph: &Graph) -> Result<(), Error> {
-    match graph.weights() {
+pub(crate) fn check_graph(problem: &Problem, adjacency: &Adjacency) -> Result<(), Error> {
+    match adjacency.weighted() {
         Some(_) if !problem.reads_weights => Err(Error::input(format!(
             "{} reads no edge weights: give the graph without them",
             problem.title

@@ -6,7 +6,7 @@ use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 
-use crate::{Error, Solution};
+use crate::{Answer, Error};
 
 /// Of the policy's picks on what the rules leave, one in so many is kept before the rules go on.
 const KEPT_OF: usize = 16;
@@ -58,7 +58,7 @@ pub struct ReducedSolution {
 /// ```
 pub fn solve_reduced(
     graph: &Graph,
-    solve_one: &mut dyn FnMut(&Adjacency) -> Result<Solution, Error>,
+    solve_one: &mut dyn FnMut(&Adjacency) -> Result<Answer, Error>,
 ) -> Result<ReducedSolution, Error> {
     let timer = Timer::wall();
     let reduction = reduce(graph, &Rules::all(), &Budget::unlimited());
@@ -98,7 +98,7 @@ struct Rounds {
 impl Rounds {
     fn run(
         kernel: &Graph,
-        solve_one: &mut dyn FnMut(&Adjacency) -> Result<Solution, Error>,
+        solve_one: &mut dyn FnMut(&Adjacency) -> Result<Answer, Error>,
     ) -> Result<Rounds, Error> {
         let mut rounds = Rounds {
             reductions: Vec::new(),
@@ -111,11 +111,11 @@ impl Rounds {
                 return Ok(rounds);
             }
             let solution = solve_one(&Adjacency::from_graph(left.clone()))?;
-            let kept = &solution.cover[..solution.cover.len().div_ceil(KEPT_OF)];
+            let kept = &solution.nodes[..solution.nodes.len().div_ceil(KEPT_OF)];
             let next = reduce_given(left, kept, &Rules::all(), &Budget::unlimited());
             rounds.reductions.push(next.map_err(unfit)?);
             rounds.n_steps += solution.n_steps;
-            rounds.first.get_or_insert(solution.cover);
+            rounds.first.get_or_insert(solution.nodes);
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
             let mut first_size = None;
             let found = solve_reduced(&graph, &mut |part| {
                 let solution = solve(part, &policy, &options, &mut |_, _| ())?;
-                first_size.get_or_insert(solution.cover.len());
+                first_size.get_or_insert(solution.nodes.len());
                 Ok(solution)
             });
             let found = found.unwrap();

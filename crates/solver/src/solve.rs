@@ -1,45 +1,44 @@
 //! Solving one graph on P ranks: cut, run the episode, check the answer.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use shardgraph_collectives::Comm;
-use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_device::DeviceKind;
 use shardgraph_graph::Graph;
 use shardgraph_job::World;
 use shardgraph_layers::Path;
 use shardgraph_shard::{Adjacency, Storage};
 
-use crate::agreement::{Fingerprint, graph_fingerprint};
 use crate::error::ErrorKind;
 use crate::exchange::Exchange;
-use crate::inference::Episode;
 use crate::kept_scores::is_sparse;
-use crate::on_ranks::{SameAnswer, agree_on_input, options_on};
-use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER};
-use crate::{Error, SolveOptions, TrainedPolicy, solve_problem};
-use job::PolicyRun;
+use crate::problem::{MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Objective};
+use crate::solve_problem::only;
+use crate::solver::{Inputs, Solver};
+use crate::{Error, SolveOptions, TrainedPolicy};
 
-mod job;
-
-/// A checked cover.
+/// A checked answer.
 #[derive(Debug, Clone)]
-pub struct Solution {
-    /// The cover's nodes in the order in which they were picked.
-    pub cover: Vec<u32>,
+pub struct Answer {
+    /// The answer's nodes, in the order in which they were picked.
+    pub nodes: Vec<u32>,
+    /// What it is worth, by the problem's check.
+    pub objective: Objective,
     /// Policy evaluations.
     pub n_steps: u64,
     /// The path of the embedding that was used.
     pub path: Path,
     /// The form of the adjacency that was used.
     pub storage: Storage,
-    /// What ranks exchanged; absent with the closed form, which sums nothing over neighbours.
+    /// What ranks exchanged, for all graphs that were solved together; absent with the closed form, which sums nothing over neighbours, and where one rank
+    /// keeps the rows of its layers.
     pub exchange: Option<Exchange>,
-    /// Seconds for cutting, the episode and the check.
+    /// Seconds for cutting, the episode and the check; of all graphs that were solved together.
     pub seconds: f64,
 }
 
-impl Solution {
+impl Answer {
     /// The path and the storage in one word, for reports: for example `collapsed+bits`.
     pub fn path_name(&self) -> String {
         let storage = match self.storage {
@@ -74,8 +73,8 @@ impl Solution {
 ///
 /// let karate = Adjacency::from_graph(builtin::by_name("karate").unwrap());
 /// let policy = TrainedPolicy::shipped()?;
-/// let solution = solve(&karate, &policy, &SolveOptions::default(), &mut |_, _| ())?;
-/// assert_eq!(solution.cover.len(), 14);
+/// let answer = solve(&karate, &policy, &SolveOptions::default(), &mut |_, _| ())?;
+/// assert_eq!(answer.nodes.len(), 14);
 /// # Ok::<(), shardgraph_solver::Error>(())
 /// ```
 pub fn solve(
@@ -83,24 +82,13 @@ pub fn solve(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Solution, Error> {
+) -> Result<Answer, Error> {
     solve_as_rank(&mut Comm::solo(), adjacency, policy, options, progress)
 }
 
-fn cover_fingerprint(episode: &Episode) -> Fingerprint {
-    Fingerprint::new().words(episode.cover.iter().map(|&node| u64::from(node)))
-}
-
-/// The graph, where rows of three or more layers are kept from pick to pick: on one rank of the
+/// Whether rows of three or more layers are kept from pick to pick, with the problem's own state: on one rank of the
 /// host, without a wish that this way does not know.
-fn graph_with_kept_rows<'a>(
-    adjacency: &'a Adjacency,
-    policy: &TrainedPolicy,
-    options: &SolveOptions,
-) -> Option<&'a Graph> {
-    let Adjacency::Csr(graph) = adjacency else {
-        return None;
-    };
+fn keeps_rows(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> bool {
     let is_usual = options.n_ranks == 1
         && options.communication.is_none()
         && !options.keep_isolated
@@ -108,26 +96,8 @@ fn graph_with_kept_rows<'a>(
         && options.path.is_none_or(|path| path == Path::Collapsed)
         && options.device.kind() == DeviceKind::Host;
     let has_layers = policy.config.n_layers > 2 && policy.config.has_default_layers();
-    let is_fit = is_usual && has_layers && graph.weights().is_none() && is_sparse(graph);
-    is_fit.then_some(graph)
-}
-
-fn solve_with_kept_rows(
-    graph: &Graph,
-    policy: &TrainedPolicy,
-    options: &SolveOptions,
-    progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Solution, Error> {
-    let graph = Arc::new(graph.clone());
-    let found = solve_problem(&MINIMUM_VERTEX_COVER, &graph, policy, options, progress)?;
-    Ok(Solution {
-        cover: found.nodes,
-        n_steps: found.n_steps,
-        path: found.path,
-        storage: Storage::Csr,
-        exchange: found.exchange,
-        seconds: found.seconds,
-    })
+    let is_fit = |graph: &Graph| graph.weights().is_none() && is_sparse(graph);
+    is_usual && has_layers && matches!(adjacency, Adjacency::Csr(graph) if is_fit(graph))
 }
 
 /// As [`solve`], as one rank of a world of processes: all call it with the same arguments, and all get the same answer.
@@ -150,7 +120,7 @@ fn solve_with_kept_rows(
 /// let policy = TrainedPolicy::shipped()?;
 /// let sizes = tcp::run(2, |mut comm| {
 ///     let options = SolveOptions::default();
-///     solve_as_rank(&mut comm, &karate, &policy, &options, &mut |_, _| ()).map(|solution| solution.cover.len())
+///     solve_as_rank(&mut comm, &karate, &policy, &options, &mut |_, _| ()).map(|answer| answer.nodes.len())
 /// });
 /// for size in sizes {
 ///     assert_eq!(size.unwrap()?, 14);
@@ -163,31 +133,15 @@ pub fn solve_as_rank(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Solution, Error> {
-    let timer = Timer::start(&Device::host());
-    let options = options_on(comm, options);
-    let inputs = || vec![("graph", graph_fingerprint(adjacency))];
-    agree_on_input(comm, inputs, policy, &options)?;
-    policy.check_problem(&MINIMUM_VERTEX_COVER)?;
-    if let Some(graph) = graph_with_kept_rows(adjacency, policy, &options) {
-        return solve_with_kept_rows(graph, policy, &options, progress);
-    }
-    let job = PolicyRun::new(adjacency, policy, &options)?;
-    let on_rank = SameAnswer {
-        check_memory: &|n_processes| job.check_memory(n_processes),
-        run: &|comm, progress| job.run_rank(comm, progress),
-        fingerprint: &cover_fingerprint,
+) -> Result<Answer, Error> {
+    let inputs = Inputs {
+        problem: &MINIMUM_VERTEX_COVER,
+        graphs: std::slice::from_ref(adjacency),
+        policy,
+        options,
+        is_incremental: comm.size() > 1 || !keeps_rows(adjacency, policy, options),
     };
-    let episode = on_rank.find(comm, &options, progress)?;
-    check_cover(adjacency, &episode.cover)?;
-    Ok(Solution {
-        cover: episode.cover,
-        n_steps: episode.n_steps,
-        path: job.path,
-        storage: adjacency.storage(),
-        exchange: episode.exchange,
-        seconds: timer.elapsed_s(),
-    })
+    only(inputs.solve(comm, progress)?)
 }
 
 /// The scores of all nodes of a graph before any pick, computed from scratch: one policy evaluation.
@@ -216,15 +170,26 @@ pub fn score_nodes(
     options: &SolveOptions,
 ) -> Result<Scores, Error> {
     // Before any pick the states of both problems are alike.
-    match policy.config.problem == MAXIMUM_INDEPENDENT_SET.name {
-        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET)?,
-        false => policy.check_problem(&MINIMUM_VERTEX_COVER)?,
+    let problem = match policy.config.problem == MAXIMUM_INDEPENDENT_SET.name {
+        true => &MAXIMUM_INDEPENDENT_SET,
+        false => &MINIMUM_VERTEX_COVER,
+    };
+    let solver = Solver::new(&Inputs {
+        problem,
+        graphs: std::slice::from_ref(adjacency),
+        policy,
+        options,
+        is_incremental: true,
+    })?;
+    if solver.is_closed_form_on_device() {
+        return Err(Error::input(
+            "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
+        ));
     }
-    let job = PolicyRun::new(adjacency, policy, options)?;
-    job.check_memory(1)?;
+    solver.check_memory(1)?;
     let parts = Mutex::new(BTreeMap::new());
     World::Threads(options.n_ranks).run(options.deadline, |ranks| -> Result<(), Error> {
-        let part = job.score_rank(ranks.comm)?;
+        let part = solver.score_rank(ranks.comm)?;
         if let Ok(mut parts) = parts.lock() {
             parts.insert(ranks.rank(), part);
         }
@@ -233,10 +198,11 @@ pub fn score_nodes(
     let parts = parts.into_inner().unwrap_or_default();
     let seconds = parts.values().map(|part| part.seconds).fold(0.0, f64::max);
     let exchange = parts.get(&0).and_then(|part| part.exchange);
+    let path = parts.get(&0).map_or(Path::General, |part| part.path);
     let values: Vec<Vec<f32>> = parts.into_values().map(|part| part.values).collect();
     Ok(Scores {
         values: values.concat(),
-        path: job.path,
+        path,
         storage: adjacency.storage(),
         exchange,
         seconds,

@@ -30,7 +30,7 @@ fn as_bits(graph: &Graph) -> Adjacency {
 fn cover(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Vec<u32> {
     solve(adjacency, policy, options, &mut |_, _| ())
         .unwrap()
-        .cover
+        .nodes
 }
 
 fn generated(text: &str, seed: u64) -> Graph {
@@ -89,7 +89,7 @@ proptest! {
     #[test]
     fn every_step_picks_the_best_node(graph in some_graph(), seed in 0u64..50, scale in scale()) {
         let policy = policy(seed, 2, scale);
-        for adjacency in [as_bits(&graph), Adjacency::Csr(graph.clone())] {
+        for adjacency in [as_bits(&graph), Adjacency::Csr(graph.clone().into())] {
             let picks = cover(&adjacency, &policy, &SolveOptions::default());
             let checked = picks_are_best(&graph, &policy, &picks);
             prop_assert!(checked.is_ok(), "{:?}", checked);
@@ -108,7 +108,7 @@ proptest! {
         let policy = policy(seed, n_layers, scale);
         let one = SolveOptions { select, ..SolveOptions::default() };
         let many = SolveOptions { n_ranks, ..one.clone() };
-        let lists = Adjacency::Csr(graph.clone());
+        let lists = Adjacency::Csr(graph.clone().into());
         let want = cover(&lists, &policy, &one);
         let mut in_cover = vec![false; graph.n_nodes() as usize];
         want.iter().for_each(|&v| in_cover[v as usize] = true);
@@ -127,7 +127,7 @@ proptest! {
         n_layers in 1usize..=3,
     ) {
         let policy = policy(seed, n_layers, scale);
-        let lists = Adjacency::Csr(graph.clone());
+        let lists = Adjacency::Csr(graph.clone().into());
         let bits = |adjacency: &Adjacency, n_ranks| {
             let options = SolveOptions { n_ranks, ..SolveOptions::default() };
             let scores = score_nodes(adjacency, &policy, &options).unwrap();
@@ -144,7 +144,7 @@ proptest! {
     #[test]
     fn paths_pick_alike_away_from_ties(graph in some_graph(), seed in 0u64..50, n_layers in 1usize..=3) {
         let policy = policy(seed, n_layers, AdjacencyScale::LargestDegree);
-        let adjacency = Adjacency::Csr(graph.clone());
+        let adjacency = Adjacency::Csr(graph.clone().into());
         let run = |path| cover(&adjacency, &policy, &SolveOptions { path: Some(path), ..SolveOptions::default() });
         let general = run(Path::General);
         for path in [Path::FreeFirstLayer, Path::Collapsed] {
@@ -209,7 +209,7 @@ fn weights_that_overflow_give_no_cover() {
                     n_ranks,
                     ..SolveOptions::default()
                 };
-                for adjacency in [as_bits(&graph), Adjacency::Csr(graph.clone())] {
+                for adjacency in [as_bits(&graph), Adjacency::Csr(graph.clone().into())] {
                     let error = solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap_err();
                     assert_eq!(error.class(), shardgraph_error::Class::NoAnswer, "{error}");
                     assert!(error.to_string().contains("range of numbers"), "{error}");
@@ -223,7 +223,7 @@ fn weights_that_overflow_give_no_cover() {
 fn scores_that_overflow_are_no_answer() {
     let config = PolicyConfig::new(8, 3, AdjacencyScale::LargestDegree);
     let policy = TrainedPolicy::random(config, 5, 1e20).unwrap();
-    let adjacency = Adjacency::Csr(generated("ba:50:3", 1));
+    let adjacency = Adjacency::Csr(generated("ba:50:3", 1).into());
     let error = score_nodes(&adjacency, &policy, &SolveOptions::default()).unwrap_err();
     assert!(
         matches!(error.kind(), crate::ErrorKind::NoAnswer(_)),
@@ -244,7 +244,7 @@ fn weighted_graphs_take_the_general_form() {
         builder.edge(u, v, w).unwrap();
     }
     let (graph, _) = builder.finish(4, true).unwrap();
-    let adjacency = Adjacency::Csr(graph);
+    let adjacency = Adjacency::Csr(graph.into());
     let policy = policy(3, 2, AdjacencyScale::One);
     let solve_on = |path, n_ranks| {
         let options = SolveOptions {
@@ -259,8 +259,8 @@ fn weighted_graphs_take_the_general_form() {
         (free.path, free.storage),
         (Path::FreeFirstLayer, Storage::Csr)
     );
-    assert_eq!(free.cover, solve_on(Some(Path::General), 1).unwrap().cover);
-    assert_eq!(free.cover, solve_on(None, 3).unwrap().cover);
+    assert_eq!(free.nodes, solve_on(Some(Path::General), 1).unwrap().nodes);
+    assert_eq!(free.nodes, solve_on(None, 3).unwrap().nodes);
     let refused = solve_on(Some(Path::Collapsed), 1).unwrap_err().to_string();
     assert!(refused.contains("without weights"), "{refused}");
 }
@@ -281,7 +281,7 @@ fn positive_and_negative_weights_are_summed_apart() {
         let flat = [0.3, theta2, 2.0, 0.7, 0.9, 1.5, 0.0, 3.0];
         policy.params.set_flat(&flat).unwrap();
         let scores = score_nodes(
-            &Adjacency::Csr(graph.clone()),
+            &Adjacency::Csr(graph.clone().into()),
             &policy,
             &SolveOptions::default(),
         )
@@ -302,7 +302,7 @@ fn positive_and_negative_weights_are_summed_apart() {
 #[test]
 fn the_papers_rule_keeps_isolated_picks() {
     let edges: Vec<(u32, u32)> = (1..12).map(|leaf| (0, leaf)).collect();
-    let star = Adjacency::Csr(Graph::from_edges(12, &edges).unwrap());
+    let star = Adjacency::Csr(Graph::from_edges(12, &edges).unwrap().into());
     let policy = TrainedPolicy::shipped().unwrap();
     let run = |keep_isolated| {
         let select = Select::Fixed(8);
@@ -319,7 +319,11 @@ fn the_papers_rule_keeps_isolated_picks() {
 
 #[test]
 fn a_wrong_cover_is_found_out() {
-    let path = Adjacency::Csr(Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)]).unwrap());
+    let path = Adjacency::Csr(
+        Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)])
+            .unwrap()
+            .into(),
+    );
     assert!(check_cover(&path, &[1, 2]).is_ok());
     let why = |cover: &[u32]| check_cover(&path, cover).unwrap_err().to_string();
     assert!(why(&[1]).contains("between nodes 2 and 3"), "{}", why(&[1]));
@@ -340,7 +344,7 @@ fn progress_reaches_the_end_and_wrong_options_are_refused() {
             last = Some((left, size));
         },
     );
-    assert_eq!(last, Some((0, solution.unwrap().cover.len())));
+    assert_eq!(last, Some((0, solution.unwrap().nodes.len())));
     let options = SolveOptions {
         n_ranks: 0,
         ..SolveOptions::default()

@@ -8,15 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::assemble::{PTXAS_FLAGS, assemble, said};
 use super::programs;
 use super::sources::{Fnv, Source};
 use super::toolchain::Toolchain;
 use crate::process;
 
-/// The architectures that get machine code.
-pub(crate) const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
-
-const FLAGS: [&str; 14] = [
+const FLAGS: [&str; 11] = [
     "-std=c++17",
     // Headers that several owners include.
     "-Icuda",
@@ -24,14 +22,10 @@ const FLAGS: [&str; 14] = [
     // Where in the source a kernel is: costs nothing at run time, and compute-sanitizer names the line.
     "-lineinfo",
     "--fatbin",
-    "-Xfatbin=-compress-all",
-    "-Xptxas=-v",
     "--Werror=all-warnings",
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_100,code=sm_100",
-    // For architectures that are newer than the compiler.
+    "-gencode=arch=compute_80,code=compute_80",
     "-gencode=arch=compute_90,code=compute_90",
+    "-gencode=arch=compute_100,code=compute_100",
     // The PTX of each architecture stays beside the fat binary, for the check of its parameters.
     "--keep",
     "--keep-dir",
@@ -53,7 +47,7 @@ impl Object {
         self.folder.join("fatbin")
     }
 
-    /// What ptxas said.
+    /// What nvcc and ptxas said.
     pub(crate) fn log(&self) -> Result<String> {
         read(&self.folder.join("log"))
     }
@@ -133,7 +127,9 @@ fn compile_one(
             fs::remove_dir_all(&partial)?;
         }
         fs::create_dir_all(&partial).with_context(|| partial.display().to_string())?;
-        call_nvcc(&source.name, toolchain, &partial)?;
+        let mut log = call_nvcc(&source.name, toolchain, &partial)?;
+        log += &assemble(&stem, toolchain, &partial)?;
+        fs::write(partial.join("log"), log)?;
         keep_only_what_is_read(&partial)?;
         fs::rename(&partial, &done).with_context(|| done.display().to_string())?;
     }
@@ -145,21 +141,13 @@ fn compile_one(
     })
 }
 
-fn call_nvcc(name: &str, toolchain: &Toolchain, partial: &Path) -> Result<()> {
+/// Compiles a source into PTX; what the compiler said.
+fn call_nvcc(name: &str, toolchain: &Toolchain, partial: &Path) -> Result<String> {
     let mut nvcc = process::command(&toolchain.nvcc);
     nvcc.args(FLAGS).arg(partial);
     nvcc.arg("--output-file").arg(partial.join("fatbin"));
     // From the root, so that the line tables hold no path of this machine.
-    nvcc.arg(format!("cuda/{name}"));
-    let output = nvcc
-        .output()
-        .with_context(|| format!("cannot start {}", process::shown(&nvcc)))?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        bail!("{}\n{log}", process::shown(&nvcc));
-    }
-    fs::write(partial.join("log"), &*log)?;
-    Ok(())
+    said(nvcc.arg(format!("cuda/{name}")))
 }
 
 /// Of what `--keep` leaves, the PTX stays; preprocessed sources are megabytes.
@@ -176,7 +164,8 @@ fn keep_only_what_is_read(folder: &Path) -> Result<()> {
 
 /// The hash of a source, of all it includes, of the flags and of the compiler's version.
 fn key(source: &Source, sources: &[Source], toolchain: &Toolchain) -> String {
-    key_with(&FLAGS, source, sources, toolchain)
+    let flags = [&FLAGS[..], &PTXAS_FLAGS].concat();
+    key_with(&flags, source, sources, toolchain)
 }
 
 /// The same for other flags.
@@ -291,11 +280,16 @@ mod tests {
         let body = format!(
             "for last; do :; done\necho $last >> {}\n\
              while [ \"$1\" != --keep-dir ]; do shift; done\n\
-             echo ptx > $2/x.compute_80.ptx; echo x > $2/x.cpp1.ii; echo fat > $4; echo said >&2",
+             stem=$(basename $last .cu)\nfor n in 80 90 100; do echo .version 9.0 > $2/$stem.compute_$n.ptx; done\n\
+             echo x > $2/x.cpp1.ii; echo said >&2",
             log.display()
         );
+        let packs =
+            "for word; do case $word in --create=*) echo fat > ${word#--create=};; esac; done";
+        script(folder, "fatbinary", packs);
         Toolchain {
             nvcc: script(folder, "nvcc", &body),
+            ptxas: script(folder, "ptxas", "true"),
             version: "13.0.88".to_owned(),
         }
     }
@@ -324,12 +318,12 @@ mod tests {
         assert_eq!(calls(&sources, &toolchain).len(), 2);
 
         let objects = compile(&sources, &toolchain, &kernels).unwrap();
-        assert_eq!(objects[0].ptx().unwrap(), ["ptx\n"]);
+        assert_eq!(objects[0].ptx().unwrap(), [".version 9.0\n"; 3]);
         assert_eq!(objects[1].log().unwrap(), "said\n");
         assert_eq!(fs::read(objects[0].fatbin()).unwrap(), b"fat\n");
         // The results of earlier contents are gone, intermediate files too.
         assert_eq!(fs::read_dir(&kernels).unwrap().count(), 3);
-        assert_eq!(fs::read_dir(&objects[0].folder).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(&objects[0].folder).unwrap().count(), 5);
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -338,6 +332,7 @@ mod tests {
         let folder = fresh_folder("compile-error");
         let toolchain = Toolchain {
             nvcc: script(&folder, "nvcc", "echo 'a.cu(3): error: no' >&2; exit 2"),
+            ptxas: folder.join("ptxas"),
             version: "13.0.88".to_owned(),
         };
         let kernels = folder.join("kernels");

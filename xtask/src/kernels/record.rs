@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::compile::ARCHITECTURES;
+use super::assemble::ARCHITECTURES;
 
 /// One number for each of [`ARCHITECTURES`].
 pub(crate) type PerArchitecture = [u32; ARCHITECTURES.len()];

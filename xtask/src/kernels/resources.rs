@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use super::compile::ARCHITECTURES;
+use super::assemble::ARCHITECTURES;
 use super::record::{Counts, Quantity};
 use super::scan::Declaration;
 

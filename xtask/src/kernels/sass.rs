@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::compile::ARCHITECTURES;
+use super::assemble::ARCHITECTURES;
 use super::record::{Counts, PerArchitecture, Quantity};
 use super::scan::Declaration;
 use crate::process;

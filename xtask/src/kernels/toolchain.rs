@@ -1,5 +1,5 @@
 //! Finds nvcc: the one that is asked for, `CUDA_HOME`, `PATH`, or five wheels of PyPI that are
-//! unpacked below `target/`; and cuobjdump: beside nvcc, or two more wheels; and clang-format, a wheel.
+//! unpacked below `target/`; ptxas of CUDA 12, cuobjdump (beside nvcc, or two more wheels) and clang-format, which are wheels, too.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,11 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::lock;
-use crate::absent::absent;
+use crate::absent::{absent, or_skip};
 use crate::process;
 use crate::project;
 
-/// The release that the kernels are compiled with: its PTX runs on drivers from 580 on.
+/// The release that the kernels are compiled with.
 const RELEASE: &str = "13.0";
 
 /// Wheels that together hold a program.
@@ -38,6 +38,13 @@ const COMPILER: Wheels = Wheels {
     program: "nvidia/cu13/bin/nvcc",
 };
 
+/// The assembler: its code runs on drivers from 525 on, that of 13.0 from 580 on. Of CUDA 12 there is no wheel with the whole compiler.
+const ASSEMBLER: Wheels = Wheels {
+    folder: "ptxas-12.9.86",
+    names: &["nvidia-cuda-nvcc-cu12==12.9.86"],
+    program: "nvidia/cuda_nvcc/bin/ptxas",
+};
+
 /// The disassembler. Its first release as a wheel is 13.2, which reads the code of older compilers.
 const DISASSEMBLER: Wheels = Wheels {
     folder: "sass-13.2.78",
@@ -59,21 +66,58 @@ const FORMATTER: Wheels = Wheels {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Toolchain {
     pub(crate) nvcc: PathBuf,
-    /// `13.0.88`.
+    /// The assembler: of CUDA 12, or the one beside nvcc.
+    pub(crate) ptxas: PathBuf,
+    /// `13.0.88`, and what the assembler is where it is another's: `13.0.88 with ptxas 12.9.86`.
     pub(crate) version: String,
 }
 
-/// Looks for nvcc and installs the wheels if there is none; absent where they cannot be had.
+impl Toolchain {
+    /// With the compiler's own assembler.
+    fn whole(nvcc: PathBuf, version: String) -> Self {
+        Self {
+            ptxas: nvcc.with_file_name("ptxas"),
+            nvcc,
+            version,
+        }
+    }
+
+    /// Whether the assembler is older than the compiler and takes its PTX under an older version alone.
+    pub(super) fn lowers_ptx(&self) -> bool {
+        self.ptxas.parent() != self.nvcc.parent()
+    }
+
+    fn assembled_by(self, ptxas: PathBuf) -> Result<Self> {
+        let version = format!("{} with ptxas {}", self.version, version(&ptxas)?);
+        Ok(Self {
+            ptxas,
+            version,
+            ..self
+        })
+    }
+}
+
+/// Looks for nvcc and installs the wheels if there is none; absent where they cannot be had. An nvcc that is asked for assembles by
+/// itself, as does any where pip does not give the assembler, after a line in `skips`.
 ///
 /// # Errors
 /// `wanted` does not run, or the folder for the wheels cannot be written.
-pub(crate) fn find(wanted: Option<&Path>) -> Result<Toolchain> {
+pub(crate) fn find(wanted: Option<&Path>, skips: &mut Vec<String>) -> Result<Toolchain> {
     if let Some(nvcc) = wanted {
         // Commands run in the workspace root, the path is meant from here.
         let nvcc = std::path::absolute(nvcc)?;
         let version = version(&nvcc).with_context(|| format!("--nvcc {}", nvcc.display()))?;
-        return Ok(Toolchain { nvcc, version });
+        return Ok(Toolchain::whole(nvcc, version));
     }
+    let found = find_compiler()?;
+    let ptxas = ASSEMBLER.program("");
+    match or_skip(ptxas, "kernels: code for drivers below 580", skips)? {
+        Some(ptxas) => found.assembled_by(ptxas),
+        None => Ok(found),
+    }
+}
+
+fn find_compiler() -> Result<Toolchain> {
     if !runs("g++", &["--version"]) {
         return Err(absent(
             "nvcc needs the host compiler g++, which is not on PATH",
@@ -92,7 +136,7 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Toolchain> {
         "{} is {version}: delete its folder",
         nvcc.display()
     );
-    Ok(Toolchain { nvcc, version })
+    Ok(Toolchain::whole(nvcc, version))
 }
 
 /// cuobjdump, with the nvdisasm that it calls beside it.
@@ -128,8 +172,7 @@ fn first_of_release(candidates: &[PathBuf]) -> Option<Toolchain> {
     for nvcc in candidates {
         match version(nvcc) {
             Ok(version) if is_of_release(&version) => {
-                let nvcc = nvcc.clone();
-                return Some(Toolchain { nvcc, version });
+                return Some(Toolchain::whole(nvcc.clone(), version));
             }
             Ok(version) => println!(
                 "kernels: passed over {}: it is {version}, not {RELEASE} (--nvcc PATH takes it all the same)",
@@ -147,7 +190,7 @@ fn is_of_release(version: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// What `nvcc --version` says after `V`.
+/// What `nvcc --version`, or that of ptxas, says after `V`.
 fn version(nvcc: &Path) -> Result<String> {
     let text = process::stdout_of(process::command(nvcc).arg("--version"))?;
     let word = text.split_whitespace().find_map(|word| {
@@ -156,9 +199,7 @@ fn version(nvcc: &Path) -> Result<String> {
             .starts_with(|c: char| c.is_ascii_digit())
             .then_some(version)
     });
-    Ok(word
-        .context("`nvcc --version` names no version")?
-        .to_owned())
+    Ok(word.context("`--version` names no version")?.to_owned())
 }
 
 pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
@@ -258,8 +299,15 @@ mod tests {
         );
         assert_eq!(first_of_release(&found[..3]), None);
 
-        assert_eq!(find(Some(&old)).unwrap().version, "12.8.93");
-        assert!(find(Some(&folder.join("broken/nvcc"))).is_err());
+        let mut skips = Vec::new();
+        let own = find(Some(&old), &mut skips).unwrap();
+        assert_eq!(own.version, "12.8.93");
+        assert!(!own.lowers_ptx() && skips.is_empty());
+        let ptxas = script(&folder.join("other"), "ptxas", &says("12.9.86"));
+        let both = own.assembled_by(ptxas).unwrap();
+        assert_eq!(both.version, "12.8.93 with ptxas 12.9.86");
+        assert!(both.lowers_ptx());
+        assert!(find(Some(&folder.join("broken/nvcc")), &mut skips).is_err());
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -48,31 +48,48 @@ fn first_states(seed: u64, index: u64) -> u64 {
     KeyedRng::new(seed, "apex environments", index).next_u64()
 }
 
-/// The probability of random actions of one actor of several; the last one's is the smallest.
-pub(super) fn exploration(apex: &ApexConfig, (index, n_actors): (u32, u32)) -> Result<f32, Error> {
-    let explores = EpsilonSchedule::of_actor(apex.epsilon, apex.epsilon_alpha, index, n_actors)?;
-    Ok(explores.at(0))
+/// The number of an actor among all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ActorNumber {
+    pub(super) index: u32,
+    pub(super) n_actors: u32,
+}
+
+impl ActorNumber {
+    /// The only one.
+    pub(super) const ALONE: ActorNumber = ActorNumber {
+        index: 0,
+        n_actors: 1,
+    };
+
+    /// The probability of its random actions; the last one's is the smallest.
+    pub(super) fn exploration(self, apex: &ApexConfig) -> Result<f32, Error> {
+        let ActorNumber { index, n_actors } = self;
+        let (base, alpha) = (apex.epsilon, apex.epsilon_alpha);
+        Ok(EpsilonSchedule::of_actor(base, alpha, index, n_actors)?.at(0))
+    }
 }
 
 impl Actor {
     pub(super) fn new(
         apex: &ApexConfig,
-        (environments, n_environments): (&Environments, usize),
+        environments: &Environments,
+        n_environments: usize,
         seed: u64,
-        (index, n_actors): (u32, u32),
+        number: ActorNumber,
         device: &Device,
     ) -> Result<Actor, Error> {
-        let first_states = first_states(seed, index.into());
-        let returns = (apex.n_step, apex.gamma);
+        let first_states = first_states(seed, number.index.into());
+        let (n_step, gamma) = (apex.n_step, apex.gamma);
         Ok(Actor {
             agent: new_agent(apex, environments, seed, device)?,
-            experience: Experience::new(environments, n_environments, returns, first_states)?,
+            experience: Experience::new(environments, n_environments, n_step, gamma, first_states)?,
             rows: Rows::new(layout_of(environments.spaces())?),
             n_taken: 0,
             block_rows: apex.block_rows,
-            epsilon: exploration(apex, (index, n_actors))?,
+            epsilon: number.exploration(apex)?,
             seed,
-            index: index.into(),
+            index: number.index.into(),
             weights_every_steps: apex.weights_every_steps,
             n_steps: 0,
             weights_at: None,

@@ -63,8 +63,10 @@ pub(super) fn checkpoint_of(
 
 /// Shard and actor of a run in lock step.
 pub(super) fn restore_parts(
-    (shard, actor): (&mut Shard, &mut Actor),
-    (n_steps, counters): (u64, Counters),
+    shard: &mut Shard,
+    actor: &mut Actor,
+    n_steps: u64,
+    counters: Counters,
     state: &Tensors<'_>,
 ) -> Result<(), Error> {
     shard.memory.restore(state.u8s("shard/memory")?)?;

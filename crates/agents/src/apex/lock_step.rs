@@ -4,7 +4,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_job::{Checkpoint, Ranks};
 
-use super::actor::Actor;
+use super::actor::{Actor, ActorNumber};
 use super::checkpoint::{More, checkpoint_of, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
@@ -14,7 +14,7 @@ use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::dqn::layout_of;
 use crate::error::Error;
-use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rank_trainer::{Place, RankTrainer, Standing, StartTrainer};
 use crate::run_options::RunOptions;
 use crate::topology::LearnerState;
 
@@ -28,19 +28,19 @@ pub(crate) struct ApexLockStep {
     actor: Actor,
 }
 
-impl RankTrainer for ApexLockStep {
+impl StartTrainer for ApexLockStep {
     fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<ApexLockStep, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
         let apex = config.algorithm.apex()?;
         let (seed, device) = (config.seed, &options.device);
-        let vector = (&environments, config.environment.n_environments);
+        let (n_environments, alone) = (config.environment.n_environments, ActorNumber::ALONE);
         Ok(ApexLockStep {
             run: RunState::first(config, 1, device),
             log_updates: apex.log_updates,
             learner: Learner::new(apex, &environments, seed, device)?,
             shard: Shard::new(apex, layout_of(environments.spaces())?, seed, 0)?,
-            actor: Actor::new(apex, vector, seed, (0, 1), device)?,
+            actor: Actor::new(apex, &environments, n_environments, seed, alone, device)?,
         })
     }
 
@@ -60,13 +60,15 @@ impl RankTrainer for ApexLockStep {
         restore(checkpoint, |state| {
             let learner = LearnerState::of_tensors(run.n_updates, state)?;
             lock_step.learner.restore_all(learner)?;
-            let parts = (&mut lock_step.shard, &mut lock_step.actor);
-            restore_parts(parts, (run.n_steps, counters), state)
+            let (shard, actor) = (&mut lock_step.shard, &mut lock_step.actor);
+            restore_parts(shard, actor, run.n_steps, counters, state)
         })?;
         lock_step.run = run;
         Ok(lock_step)
     }
+}
 
+impl RankTrainer for ApexLockStep {
     fn to_checkpoint(&self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
         checkpoint_of(&self.run, &self.learner, Some((&self.shard, &self.actor))).map(Some)
     }
@@ -86,12 +88,12 @@ impl RankTrainer for ApexLockStep {
             lag: Some(self.learner.n_updates - progress.version),
             episodes: progress.episodes,
             epsilon: Some(progress.epsilon),
-            losses: Vec::new(),
+            ..Advance::default()
         };
         while self.shard.limiter.may_sample() {
             self.shard.sample()?;
-            let (_, weights, rows) = self.shard.drawn();
-            let update = self.learner.update(rows, weights)?;
+            let drawn = self.shard.drawn();
+            let update = self.learner.update(drawn.rows, drawn.weights)?;
             self.shard.update_drawn(self.learner.agent.td_errors())?;
             if self.learner.n_updates.is_multiple_of(self.log_updates) {
                 let line = self.learner.scalars(update, self.actor.n_steps);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_replay::{ColumnLayout, ItemId, Rows};
 
+use super::shard::DrawnBatch;
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::topology::wire::{Bytes, from_bytes, to_bytes};
@@ -77,8 +78,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn bytes_of((ids, weights, rows): (&[ItemId], &[f32], &Rows)) -> Vec<u8> {
-        to_bytes(&(ids, weights, Bytes(&rows.to_bytes())))
+    pub(super) fn bytes_of(drawn: &DrawnBatch<'_>) -> Vec<u8> {
+        to_bytes(&(drawn.ids, drawn.weights, Bytes(&drawn.rows.to_bytes())))
     }
 
     pub(super) fn from_bytes(layout: &ColumnLayout, bytes: &[u8]) -> Result<Batch, Error> {
@@ -93,13 +94,4 @@ impl Batch {
 pub(super) struct Priorities {
     pub(super) ids: Vec<ItemId>,
     pub(super) td_errors: Vec<f32>,
-}
-
-/// What a shard has done, as it says with its [`tag::DONE`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ShardTotals {
-    pub(super) n_inserted: u64,
-    pub(super) n_sampled: u64,
-    /// Priorities that came for rows that were overwritten meanwhile.
-    pub(super) n_stale: u64,
 }

@@ -4,20 +4,17 @@ mod actor_rank;
 mod learner_rank;
 mod shard_rank;
 
-use std::collections::BTreeSet;
-
 use actor_rank::run_actor;
-use learner_rank::LearnerRank;
+use learner_rank::ApexLearning;
 pub(super) use shard_rank::run_shard;
 
-use super::actor::Actor;
+use super::actor::{Actor, ActorNumber};
 use super::config::ApexConfig;
 use super::message::tag;
 use super::shard::Shard;
 use crate::dqn::layout_of;
 use crate::error::Error;
-use crate::run::TrainProgress;
-use crate::topology::{LEARNER, Port, Topology, TopologyOutcome, TopologyRun};
+use crate::topology::{LEARNER, Port, Topology, TopologyRun};
 
 /// What a rank does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +22,8 @@ enum Role {
     Learner,
     /// With its number among the shards.
     Shard(u32),
-    /// With its number among the actors, and how many there are.
-    Actor(u32, u32),
+    /// With its number among the actors.
+    Actor(ActorNumber),
 }
 
 impl Role {
@@ -35,7 +32,10 @@ impl Role {
         match rank {
             LEARNER => Role::Learner,
             shard if shard <= n_shards => Role::Shard(shard - 1),
-            actor => Role::Actor(actor - 1 - n_shards, n_ranks - 1 - n_shards),
+            actor => Role::Actor(ActorNumber {
+                index: actor - 1 - n_shards,
+                n_actors: n_ranks - 1 - n_shards,
+            }),
         }
     }
 }
@@ -43,6 +43,7 @@ impl Role {
 impl Topology for ApexConfig {
     const STOP: u32 = tag::STOP;
     const DONE: u32 = tag::DONE;
+    type Learning = ApexLearning;
 
     fn n_ranks(&self) -> u32 {
         ApexConfig::n_ranks(self)
@@ -55,12 +56,21 @@ impl Topology for ApexConfig {
         }
     }
 
-    fn learn(
-        run: TopologyRun<'_, ApexConfig>,
-        port: &Port,
-        progress: &mut dyn FnMut(&TrainProgress),
-    ) -> Result<(TopologyOutcome, BTreeSet<u32>), Error> {
-        LearnerRank::new(run, port)?.run(progress)
+    fn first_actor(&self) -> u32 {
+        1 + self.n_shards
+    }
+
+    fn least_epsilon(&self, n_ranks: u32) -> Result<Option<f32>, Error> {
+        let n_actors = n_ranks - self.first_actor();
+        let last = ActorNumber {
+            index: n_actors - 1,
+            n_actors,
+        };
+        last.exploration(self).map(Some)
+    }
+
+    fn learning(run: TopologyRun<'_, ApexConfig>) -> Result<ApexLearning, Error> {
+        ApexLearning::new(run)
     }
 
     fn feed(run: TopologyRun<'_, ApexConfig>, port: &Port) -> Result<(), Error> {
@@ -78,12 +88,13 @@ impl Topology for ApexConfig {
                 apex,
                 Shard::new(apex, layout_of(environments.spaces())?, config.seed, index)?,
             ),
-            Role::Actor(index, n_actors) => {
+            Role::Actor(number) => {
                 let actor = Actor::new(
                     apex,
-                    (&environments, config.environment.n_environments),
+                    &environments,
+                    config.environment.n_environments,
                     config.seed,
-                    (index, n_actors),
+                    number,
                     &options.device,
                 )?;
                 run_actor(port, apex, actor, options.stop_at.unwrap_or(config.steps))

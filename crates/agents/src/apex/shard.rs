@@ -24,6 +24,14 @@ pub(super) struct Shard {
     rows: Rows,
 }
 
+/// The batch that a shard drew last, with its importance weights.
+#[derive(Debug)]
+pub(super) struct DrawnBatch<'a> {
+    pub(super) ids: &'a [ItemId],
+    pub(super) weights: &'a [f32],
+    pub(super) rows: &'a Rows,
+}
+
 impl Shard {
     pub(super) fn new(
         apex: &ApexConfig,
@@ -95,9 +103,13 @@ impl Shard {
         self.rows.layout()
     }
 
-    /// The last batch: ids, importance weights and rows.
-    pub(super) fn drawn(&self) -> (&[ItemId], &[f32], &Rows) {
-        (&self.drawn.ids, &self.drawn.weights, &self.rows)
+    /// The last batch.
+    pub(super) fn drawn(&self) -> DrawnBatch<'_> {
+        DrawnBatch {
+            ids: &self.drawn.ids,
+            weights: &self.drawn.weights,
+            rows: &self.rows,
+        }
     }
 
     /// Changes the priorities of the rows that are still there.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use shardgraph_collectives::Timeout;
 use shardgraph_device::Device;
 
-use super::actor::Actor;
+use super::actor::{Actor, ActorNumber};
 use super::config::{ApexConfig, ApexReplayConfig};
 use super::learner::new_agent;
 use super::lock_step::ApexLockStep;
@@ -17,14 +17,12 @@ use crate::agent::Agent;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::dqn::transition_layout;
 use crate::evaluation::{Choice, Evaluation};
-use crate::run::Start;
+use crate::run::{Start, TrainOutcome, train};
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
 use crate::tests::resuming::resume_from_every_checkpoint;
-use crate::tests::topologies::train_on_threads;
-use crate::topology::TopologyOutcome;
-use crate::train_topology::train_topology;
+use crate::topology::TopologyRun;
 
 fn small() -> ApexConfig {
     let mut apex = ApexConfig {
@@ -78,21 +76,28 @@ fn start_of(config: &AgentConfig) -> Start {
     }
 }
 
-fn on_threads(apex: &ApexConfig, steps: u64) -> TopologyOutcome {
+fn on_threads(apex: &ApexConfig, steps: u64) -> TrainOutcome {
     let config = config(apex, steps);
     config.check().unwrap();
-    train_on_threads((&config, apex), &start_of(&config), &options(), &mut |_| ()).unwrap()
+    let (start, options) = (start_of(&config), options());
+    let run = TopologyRun::new(&config, apex, &start, &options);
+    run.on_threads(&mut |_| ()).unwrap()
+}
+
+/// An actor with three environments.
+fn actor(apex: &ApexConfig, number: ActorNumber) -> Actor {
+    Actor::new(apex, &cartpole(), 3, 1, number, &Device::host()).unwrap()
 }
 
 #[test]
 fn in_lock_step_ranks_give_the_bits_of_one_thread() {
     let apex = lock_step();
     let config = config(&apex, 2500);
-    let expected = train_topology(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    let expected = train(&start_of(&config), &options(), &mut |_| ()).unwrap();
     assert!(expected.n_updates > 100, "{expected:?}");
     for _ in 0..2 {
         let ranks = on_threads(&apex, 2500);
-        assert_eq!(ranks.weights_hash(), expected.weights_hash());
+        assert_eq!(ranks.agent.weights_hash(), expected.agent.weights_hash());
         assert_eq!(
             (ranks.n_steps, ranks.n_updates),
             (expected.n_steps, expected.n_updates)
@@ -126,7 +131,7 @@ fn every_number_of_learners_learns_the_same() {
             ..lock_step()
         };
         let outcome = on_threads(&apex, 1200);
-        (outcome.n_updates, outcome.weights)
+        (outcome.n_updates, outcome.agent.weights().to_vec())
     };
     let alone = run(1);
     assert!(alone.0 > 20, "{}", alone.0);
@@ -148,7 +153,7 @@ fn every_update_that_is_logged_has_a_line() {
             config: config(&apex, 1000),
             folder: Some(folder.path().join("run")),
         };
-        let outcome = train_topology(&start, &options(), &mut |_| ()).unwrap();
+        let outcome = train(&start, &options(), &mut |_| ()).unwrap();
         let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
         let n_lines = metrics.matches("train/td_loss").count() as u64;
         assert!(outcome.n_updates > 40, "{outcome:?}"); // of 17 blocks
@@ -167,16 +172,16 @@ fn the_ratio_of_draws_to_inserts_is_kept() {
         apex.replay.samples_per_insert = samples_per_insert;
         let outcome = on_threads(&apex, 2500);
         let counted =
-            (outcome.n_inserted - apex.replay.min_rows as u64) as f64 * samples_per_insert;
+            (outcome.replayed.n_inserted - apex.replay.min_rows as u64) as f64 * samples_per_insert;
         let (most, batch) = (counted + apex.replay.tolerance, apex.batch_size as f64);
-        let n_sampled = outcome.n_sampled as f64;
+        let n_sampled = outcome.replayed.n_sampled as f64;
         assert!(
             n_sampled <= most && n_sampled > most - batch,
             "{n_sampled} of {most}"
         );
         assert_eq!(
             outcome.n_updates,
-            outcome.n_sampled / apex.batch_size as u64
+            outcome.replayed.n_sampled / apex.batch_size as u64
         );
         assert!(outcome.n_steps >= 2500 && outcome.lost.is_empty());
     }
@@ -218,7 +223,7 @@ fn shards_take_turns() {
 #[test]
 fn late_priorities_of_overwritten_rows_change_nothing_and_are_counted() {
     let apex = lock_step();
-    let mut actor = Actor::new(&apex, (&cartpole(), 3), 1, (0, 1), &Device::host()).unwrap();
+    let mut actor = actor(&apex, ActorNumber::ALONE);
     let mut shard = Shard::new(&apex, transition_layout(4).unwrap(), 1, 0).unwrap();
     let mut insert = |shard: &mut Shard, n: usize| {
         for _ in 0..n {
@@ -227,14 +232,14 @@ fn late_priorities_of_overwritten_rows_change_nothing_and_are_counted() {
     };
     insert(&mut shard, 4); // 200 rows
     shard.sample().unwrap();
-    let ids = shard.drawn().0.to_vec();
+    let ids = shard.drawn().ids.to_vec();
     insert(&mut shard, 14); // of 700
     assert_eq!(shard.memory.n_stale_updates(), 0);
     shard.update(&ids, &vec![9.0; ids.len()]).unwrap();
     assert_eq!(shard.memory.n_stale_updates(), ids.len() as u64);
     shard.sample().unwrap();
     let oldest = shard.memory.n_inserted() - 700;
-    assert!(shard.drawn().0.iter().all(|id| id.0 >= oldest));
+    assert!(shard.drawn().ids.iter().all(|id| id.0 >= oldest));
 }
 
 /// One step of many environments fills several blocks: together they are what one large block would be, and the budget ends the last one.
@@ -245,7 +250,8 @@ fn blocks_are_cut_from_the_same_transitions() {
             block_rows,
             ..small()
         };
-        Actor::new(&apex, (&cartpole(), 70), 1, (0, 1), &Device::host()).unwrap()
+        let number = ActorNumber::ALONE;
+        Actor::new(&apex, &cartpole(), 70, 1, number, &Device::host()).unwrap()
     };
     let (mut small, mut large) = (actor(8), actor(700));
     let whole = large.collect(420).unwrap();
@@ -275,8 +281,8 @@ fn blocks_are_cut_from_the_same_transitions() {
 /// The target of a first priority is the best of the actions that the next state allows.
 #[test]
 fn first_priorities_keep_to_the_masks() {
-    let vector = (&corridors(false), 3);
-    let mut actor = Actor::new(&small(), vector, 1, (0, 1), &Device::host()).unwrap();
+    let (corridors, number) = (corridors(false), ActorNumber::ALONE);
+    let mut actor = Actor::new(&small(), &corridors, 3, 1, number, &Device::host()).unwrap();
     // Values by action alone: 3 for standing still, which the first cell alone allows.
     let n_weights = actor.agent.weights().len();
     let mut weights = vec![0.0; n_weights];
@@ -308,14 +314,18 @@ fn a_run_is_not_longer_than_its_steps_for_a_large_block() {
     let outcome = on_threads(&apex, 600);
     assert_eq!(outcome.n_steps, 600);
     assert!(
-        outcome.n_inserted > 500 && outcome.n_updates > 0,
+        outcome.replayed.n_inserted > 500 && outcome.n_updates > 0,
         "{outcome:?}"
     );
 }
 
 #[test]
 fn blocks_go_over_the_wire_unchanged() {
-    let mut actor = Actor::new(&small(), (&cartpole(), 3), 1, (1, 2), &Device::host()).unwrap();
+    let second = ActorNumber {
+        index: 1,
+        n_actors: 2,
+    };
+    let mut actor = actor(&small(), second);
     let (block, progress) = actor.collect(u64::MAX).unwrap();
     assert_eq!(
         (block.rows.len(), block.td_errors.len(), progress.version),
@@ -345,15 +355,17 @@ fn lock_step_goes_on_where_it_began() {
             folder: Some(out.clone()),
         };
         let start = Start::Resumed { folder: out };
-        let settings = (&config, &apex);
+        let options = options();
+        let run = TopologyRun::new(&config, &apex, &start, &options);
         let error = match on_ranks {
             true => {
-                train_on_threads(settings, &new, &options(), &mut |_| ()).unwrap();
-                train_topology(&start, &options(), &mut |_| ()).unwrap_err()
+                let run = TopologyRun { start: &new, ..run };
+                run.on_threads(&mut |_| ()).unwrap();
+                train(&start, &options, &mut |_| ()).unwrap_err()
             }
             false => {
-                train_topology(&new, &options(), &mut |_| ()).unwrap();
-                train_on_threads(settings, &start, &options(), &mut |_| ()).unwrap_err()
+                train(&new, &options, &mut |_| ()).unwrap();
+                run.on_threads(&mut |_| ()).unwrap_err()
             }
         };
         let message = error.to_string();
@@ -374,11 +386,11 @@ fn lock_step_goes_on_where_it_began() {
 #[test]
 fn an_actor_that_comes_later_has_chances_of_its_own() {
     let block_at = |key| {
-        let mut actor = Actor::new(&small(), (&cartpole(), 3), 1, (0, 1), &Device::host()).unwrap();
+        let mut actor = actor(&small(), ActorNumber::ALONE);
         actor.begin_at(key);
         actor.collect(u64::MAX).unwrap().0
     };
-    let mut new = Actor::new(&small(), (&cartpole(), 3), 1, (0, 1), &Device::host()).unwrap();
+    let mut new = actor(&small(), ActorNumber::ALONE);
     assert_eq!(block_at(0), new.collect(u64::MAX).unwrap().0);
     assert_ne!(block_at(0), block_at(5));
     assert_ne!(block_at(5), block_at(6));
@@ -399,10 +411,10 @@ fn it_learns() {
     apex.optimiser.learning_rate = 5e-4;
     let mut config = config(&apex, 60_000);
     config.environment = EnvironmentConfig::named("cartpole", 4);
-    let outcome = train_topology(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    let outcome = train(&start_of(&config), &options(), &mut |_| ()).unwrap();
     let mut agent = new_agent(&apex, &cartpole(), 3, &Device::host()).unwrap();
-    agent.set_weights(&outcome.weights).unwrap();
-    let greedy = Evaluation::play(&mut agent, &cartpole(), (20, Choice::Greedy), 1)
+    agent.set_weights(outcome.agent.weights()).unwrap();
+    let greedy = Evaluation::play(&mut agent, &cartpole(), 20, Choice::Greedy, 1)
         .unwrap()
         .mean_return();
     assert!(greedy > 200.0, "{greedy}"); // random actions give about 22, these settings 380 and more for three seeds of three

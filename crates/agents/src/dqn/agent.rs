@@ -85,7 +85,7 @@ impl DqnAgent {
         let target = build(&mut params, "target")?;
         params.copy_trained_to_frozen()?;
         let optimiser = Optimiser::new(config.optimiser, params.trained_len())?;
-        let update = UpdateProgram::new(config, &params, (&online, &target), spaces, device)?;
+        let update = UpdateProgram::new(config, &params, &online, &target, spaces, device)?;
         Ok(DqnAgent {
             device: device.clone(),
             acting: ActPrograms::new("DqnAgent", "an action value", online.n_inputs()),

@@ -36,7 +36,8 @@ pub(super) struct Transition {
 
 /// Prediction less target.
 pub(super) fn td_error(
-    (online, target): (&[Layer], &[Layer]),
+    online: &[Layer],
+    target: &[Layer],
     is_double: bool,
     transition: &Transition,
 ) -> f64 {

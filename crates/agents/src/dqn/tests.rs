@@ -124,7 +124,7 @@ fn an_update_is_that_of_plain_loops() {
         let given = update(&mut agent, (&rows, is_weighted.then_some(&weights)));
         let mut loss = 0.0;
         for (idx, transition) in transitions(&rows).iter().enumerate() {
-            let error = naive::td_error((&online, &target), is_double, transition);
+            let error = naive::td_error(&online, &target, is_double, transition);
             let found = f64::from(agent.td_errors()[idx]);
             assert!(
                 (found - error).abs() < 1e-4 * (1.0 + error.abs()),
@@ -159,7 +159,7 @@ fn the_gradient_is_that_of_plain_loops() {
         let (online, target) = layers(agent.params());
         let cost = |t: &Transition| {
             // The target is a constant: a double network's choice moves it in jumps only.
-            naive::cost(naive::td_error((&online, &target), true, t), None) / 8.0
+            naive::cost(naive::td_error(&online, &target, true, t), None) / 8.0
         };
         transitions(&rows).iter().map(cost).sum::<f64>()
     };

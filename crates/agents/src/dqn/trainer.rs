@@ -10,7 +10,7 @@ use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::observations::ActionBuffer;
 use crate::off_policy::{OffPolicyAgent, OffPolicyRun, OffPolicyTrainer, Scalars, Transitions};
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, StartTrainer};
 use crate::rules::BatchSettings;
 use crate::run_options::RunOptions;
 
@@ -33,7 +33,7 @@ impl DqnTrainer {
     /// # Errors
     /// When a setting cannot be right, or the agent does not fit the environment or the device.
     pub fn begin(config: &AgentConfig, options: &RunOptions) -> Result<DqnTrainer, Error> {
-        RankTrainer::new(config, options, Place::ALONE)
+        StartTrainer::new(config, options, Place::ALONE)
     }
 
     /// Acts and learns until the environments together have taken as many steps as `step`, or a few more where many take theirs at once.

@@ -42,7 +42,8 @@ impl UpdateProgram {
     pub(super) fn new(
         config: &DqnConfig,
         params: &Params,
-        (online, target): (&QNetwork, &QNetwork),
+        online: &QNetwork,
+        target: &QNetwork,
         spaces: &Spaces,
         device: &Device,
     ) -> Result<UpdateProgram, Error> {

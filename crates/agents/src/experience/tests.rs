@@ -65,7 +65,7 @@ pub(crate) fn put_before_the_fall(carts: &mut dyn VectorEnvironment, idx: usize)
 #[test]
 fn a_limit_leaves_the_discount_and_the_last_observation_of_its_own_episode() {
     for n_step in [1u32, 2, 3, 5] {
-        let mut experience = Experience::new(&cartpole(), 2, (n_step, 0.5), 9).unwrap();
+        let mut experience = Experience::new(&cartpole(), 2, n_step, 0.5, 9).unwrap();
         let mut twins = CartPoles::new(2, Autoreset::SameStep).unwrap();
         twins.reset(9);
         let (mut seen, mut stored) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ fn a_limit_leaves_the_discount_and_the_last_observation_of_its_own_episode() {
 
 #[test]
 fn a_fall_leaves_no_discount() {
-    let mut experience = Experience::new(&cartpole(), 1, (3, 0.5), 9).unwrap();
+    let mut experience = Experience::new(&cartpole(), 1, 3, 0.5, 9).unwrap();
     let (mut n_steps, mut twin) = (0, CartPoles::new(1, Autoreset::Disabled).unwrap());
     twin.reset(9);
     let stored = loop {
@@ -131,7 +131,7 @@ fn a_fall_leaves_no_discount() {
 /// A limit stops an episode in the third cell, where it is not allowed to stand still; the next one begins in the first, where it is.
 #[test]
 fn a_limit_leaves_the_mask_of_its_own_episode() {
-    let mut experience = Experience::new(&corridors(false), 1, (1, 0.5), 9).unwrap();
+    let mut experience = Experience::new(&corridors(false), 1, 1, 0.5, 9).unwrap();
     let mut masks = Vec::new();
     let mut insert = |cells: &[LeafRef<'_>]| {
         let [.., LeafRef::U8(mask)] = cells else {
@@ -153,10 +153,10 @@ fn a_limit_leaves_the_mask_of_its_own_episode() {
 
 #[test]
 fn parts_of_other_environments_are_refused() {
-    let experience = Experience::new(&cartpole(), 2, (3, 0.5), 9).unwrap();
+    let experience = Experience::new(&cartpole(), 2, 3, 0.5, 9).unwrap();
     let mut tensors = Tensors::new();
     experience.add_to("environments", &mut tensors).unwrap();
-    let mut other = Experience::new(&cartpole(), 3, (3, 0.5), 9).unwrap();
+    let mut other = Experience::new(&cartpole(), 3, 3, 0.5, 9).unwrap();
     for n in [2, 3] {
         let episodes = EpisodeStatistics::new(n);
         assert!(other.restore("environments", &tensors, episodes).is_err());

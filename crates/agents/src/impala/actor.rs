@@ -60,7 +60,8 @@ impl Actor {
             acting: PolicyProgram::new(
                 &params,
                 &network,
-                (n_environments, environments.spaces().has_mask()),
+                n_environments,
+                environments.spaces().has_mask(),
                 device,
             )?,
             state: MemoryState::new(&network, n_environments),

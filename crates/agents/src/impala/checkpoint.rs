@@ -41,7 +41,8 @@ pub(super) fn checkpoint_of(
 /// The actor of a run in lock step, whose weights are the learner's.
 pub(super) fn restore_actor(
     actor: &mut Actor,
-    (learner, n_steps): (&Learner, u64),
+    learner: &Learner,
+    n_steps: u64,
     episodes: EpisodeStatistics,
     state: &Tensors<'_>,
 ) -> Result<(), Error> {

@@ -265,7 +265,7 @@ fn record(
     let n = impala.block_trajectories();
     let rows = impala.unroll_steps * n;
     let mut record = Recorder::new(params, 0, 1);
-    let (observations, memory) = seen(&mut record, network, (impala.unroll_steps + 1, n))?;
+    let (observations, memory) = seen(&mut record, network, impala.unroll_steps + 1, n)?;
     let said = match memory {
         None => network.apply(&mut record, observations)?,
         Some([begins, hidden, cell]) => {
@@ -323,7 +323,8 @@ fn record(
 fn seen(
     record: &mut Recorder<'_>,
     network: &ActorCritic,
-    (n_steps, n): (usize, usize),
+    n_steps: usize,
+    n: usize,
 ) -> Result<(Var, Option<[Var; 3]>), Error> {
     let mut zeros = |n_rows: usize, width: usize| {
         let shape = Shape::new(n_rows, width);

@@ -12,7 +12,7 @@ use crate::advance::Advance;
 use crate::checkpoint::{RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rank_trainer::{Place, RankTrainer, Standing, StartTrainer};
 use crate::run_options::RunOptions;
 use crate::topology::LearnerState;
 
@@ -26,7 +26,7 @@ pub(crate) struct ImpalaLockStep {
     unroll: Unroll,
 }
 
-impl RankTrainer for ImpalaLockStep {
+impl StartTrainer for ImpalaLockStep {
     fn new(config: &AgentConfig, options: &RunOptions, _: Place) -> Result<ImpalaLockStep, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
@@ -53,13 +53,15 @@ impl RankTrainer for ImpalaLockStep {
         restore(checkpoint, |state| {
             let learner = LearnerState::of_tensors(run.n_updates, state)?;
             lock_step.learner.restore_all(learner)?;
-            let learner = (&lock_step.learner, run.n_steps);
-            restore_actor(&mut lock_step.actor, learner, episodes, state)
+            let (actor, learner) = (&mut lock_step.actor, &lock_step.learner);
+            restore_actor(actor, learner, run.n_steps, episodes, state)
         })?;
         lock_step.run = run;
         Ok(lock_step)
     }
+}
 
+impl RankTrainer for ImpalaLockStep {
     fn to_checkpoint(&self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
         checkpoint_of(&self.run, &self.learner, Some(&self.actor)).map(Some)
     }
@@ -81,8 +83,8 @@ impl RankTrainer for ImpalaLockStep {
             n_steps: self.actor.n_steps - before,
             lag: Some(lag),
             episodes: self.unroll.episodes.clone(),
-            epsilon: None,
             losses: is_logged.then(|| losses.scalars()).into_iter().collect(),
+            ..Advance::default()
         })
     }
 

@@ -3,21 +3,19 @@
 mod actor_rank;
 mod learner_rank;
 
-use std::collections::BTreeSet;
-
 use actor_rank::run_actor;
-use learner_rank::LearnerRank;
+use learner_rank::ImpalaLearning;
 
 use super::actor::Actor;
 use super::config::ImpalaConfig;
 use super::tag;
 use crate::error::Error;
-use crate::run::TrainProgress;
-use crate::topology::{Port, Topology, TopologyOutcome, TopologyRun};
+use crate::topology::{Port, Topology, TopologyRun};
 
 impl Topology for ImpalaConfig {
     const STOP: u32 = tag::STOP;
     const DONE: u32 = tag::DONE;
+    type Learning = ImpalaLearning;
 
     fn n_ranks(&self) -> u32 {
         ImpalaConfig::n_ranks(self)
@@ -27,12 +25,12 @@ impl Topology for ImpalaConfig {
         "actor"
     }
 
-    fn learn(
-        run: TopologyRun<'_, ImpalaConfig>,
-        port: &Port,
-        progress: &mut dyn FnMut(&TrainProgress),
-    ) -> Result<(TopologyOutcome, BTreeSet<u32>), Error> {
-        LearnerRank::new(run, port)?.run(progress)
+    fn first_actor(&self) -> u32 {
+        1
+    }
+
+    fn learning(run: TopologyRun<'_, ImpalaConfig>) -> Result<ImpalaLearning, Error> {
+        ImpalaLearning::new(run)
     }
 
     fn feed(run: TopologyRun<'_, ImpalaConfig>, port: &Port) -> Result<(), Error> {

@@ -19,17 +19,15 @@ use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
 use crate::experience::tests::put_before_the_limit;
 use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::run::Start;
+use crate::run::{Start, TrainOutcome, train};
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
 use crate::tests::resuming::resume_from_every_checkpoint;
-use crate::tests::topologies::{feed, run_learner, train_on_threads};
 use crate::topology::common_tag::BEGIN;
 use crate::topology::fault::Fault;
 use crate::topology::wire::from_bytes;
-use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};
-use crate::train_topology::train_topology;
+use crate::topology::{Ended, Port, Topology, TopologyRun, ports, run_ranks};
 
 fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
@@ -42,7 +40,7 @@ fn small(lstm: Option<usize>) -> ImpalaConfig {
     impala
 }
 
-fn config(impala: &ImpalaConfig, (steps, n_environments): (u64, usize)) -> AgentConfig {
+fn config(impala: &ImpalaConfig, steps: u64, n_environments: usize) -> AgentConfig {
     let config = AgentConfig {
         schema_version: SCHEMA_VERSION,
         seed: 3,
@@ -77,18 +75,23 @@ fn start_of(config: &AgentConfig) -> Start {
     }
 }
 
+fn on_threads(config: &AgentConfig, impala: &ImpalaConfig, options: &RunOptions) -> TrainOutcome {
+    let start = start_of(config);
+    let run = TopologyRun::new(config, impala, &start, options);
+    run.on_threads(&mut |_| ()).unwrap()
+}
+
 #[test]
 fn in_lock_step_ranks_give_the_bits_of_one_thread() {
     for lstm in [None, Some(5)] {
         let impala = lock_step(lstm);
-        let config = config(&impala, (2000, 6));
+        let config = config(&impala, 2000, 6);
         let start = start_of(&config);
-        let expected = train_topology(&start, &options(), &mut |_| ()).unwrap();
+        let expected = train(&start, &options(), &mut |_| ()).unwrap();
         assert_eq!(expected.n_updates, 48); // 42 steps each
         for _ in 0..2 {
-            let ranks =
-                train_on_threads((&config, &impala), &start, &options(), &mut |_| ()).unwrap();
-            assert_eq!(ranks.weights_hash(), expected.weights_hash());
+            let ranks = on_threads(&config, &impala, &options());
+            assert_eq!(ranks.agent.weights_hash(), expected.agent.weights_hash());
             assert_eq!(
                 (ranks.n_steps, ranks.n_updates),
                 (expected.n_steps, expected.n_updates)
@@ -103,7 +106,7 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
 
 #[test]
 fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
-    let config = config(&lock_step(Some(5)), (10_000, 6));
+    let config = config(&lock_step(Some(5)), 10_000, 6);
     resume_from_every_checkpoint::<ImpalaLockStep>(&config, 12);
 }
 
@@ -114,14 +117,8 @@ fn the_policy_lag_of_one_actor_is_bounded() {
         n_actors: 1,
         ..small(None)
     };
-    let config = config(&impala, (3000, 2));
-    let outcome = train_on_threads(
-        (&config, &impala),
-        &start_of(&config),
-        &options(),
-        &mut |_| (),
-    )
-    .unwrap();
+    let config = config(&impala, 3000, 2);
+    let outcome = on_threads(&config, &impala, &options());
     assert!(outcome.lag.max() <= 1, "{:?}", outcome.lag);
     assert_eq!(outcome.n_updates, outcome.n_steps / 42);
 }
@@ -134,14 +131,13 @@ fn steps_of_tuples_of_actions_are_counted_once() {
         ..small(None)
     };
     let (config, options) = (
-        config(&impala, (1000, 2)),
+        config(&impala, 1000, 2),
         RunOptions {
             environments: Some(corridors(true)),
             ..options()
         },
     );
-    let start = start_of(&config);
-    let outcome = train_on_threads((&config, &impala), &start, &options, &mut |_| ()).unwrap();
+    let outcome = on_threads(&config, &impala, &options);
     assert_eq!(outcome.n_updates, outcome.n_steps / 42);
 }
 
@@ -186,7 +182,7 @@ fn limit_adds_the_value(lstm: Option<usize>) {
     assert_ne!(last, actor.vector.observations(), "new episodes began");
     // The actor has the first weights of its seed.
     let (params, network) = build_policy(&cartpole(), &impala.network, 1).unwrap();
-    let mut program = PolicyProgram::new(&params, &network, (2, false), &Device::host()).unwrap();
+    let mut program = PolicyProgram::new(&params, &network, 2, false, &Device::host()).unwrap();
     // A memory still has the episode that the limit stopped.
     let state = MemoryState {
         begins: vec![0.0; 2],
@@ -251,17 +247,19 @@ fn learners_share_batches_of_a_run() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("run");
     let start = Start::New {
-        config: config(&impala, (1000, 2)),
+        config: config(&impala, 1000, 2),
         folder: Some(folder.clone()),
     };
-    let first = train_topology(&start, &options(), &mut |_| ()).unwrap();
+    let first = train(&start, &options(), &mut |_| ()).unwrap();
     assert!(first.n_updates > 10, "{}", first.n_updates);
     let more = RunOptions {
         stop_at: Some(2000),
         ..options()
     };
-    let resumed = train_topology(&Start::Resumed { folder }, &more, &mut |_| ()).unwrap();
-    assert!(first.n_steps + resumed.n_steps >= 2000 && resumed.weights != first.weights);
+    let resumed = train(&Start::Resumed { folder }, &more, &mut |_| ()).unwrap();
+    assert!(
+        first.n_steps + resumed.n_steps >= 2000 && resumed.agent.weights() != first.agent.weights()
+    );
 }
 
 /// Unrolls of another network or number are refused.
@@ -299,25 +297,26 @@ fn unrolls_that_do_not_fit_are_named() {
         .unwrap();
 }
 
+fn run_all(ports: Vec<Port>, run: TopologyRun<'_, ImpalaConfig>) -> Ended {
+    let learn = |port| run.learn(port, &mut |_| ());
+    run_ranks(ports, learn, &|port| ImpalaConfig::feed(run, port))
+}
+
 /// How a run ended whose rank `victim` sends `n_messages` and dies.
 fn run_with_a_victim(
     impala: &ImpalaConfig,
-    (victim, n_messages): (u32, u64),
-) -> (TopologyOutcome, Vec<bool>) {
-    let config = config(impala, (6000, 2));
-    let (settings, options) = ((&config, impala), options());
+    victim: u32,
+    n_messages: u64,
+) -> (TrainOutcome, Vec<bool>) {
+    let config = config(impala, 6000, 2);
+    let (start, options) = (start_of(&config), options());
     let mut ports = ports(impala.n_ranks(), options.deadline).unwrap();
     let actors = 1..impala.n_ranks();
-    Fault::plant(
-        &mut ports,
-        (victim, n_messages),
-        actors.filter(|_| victim > 0),
-    );
-    let start = start_of(&config);
-    let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-    let ended = run_ranks(ports, learn, &|port| feed(port, settings, &options));
-    let is_ok = ended.1.iter().map(Result::is_ok).collect();
-    (outcome_of(ended).unwrap(), is_ok)
+    let others = actors.filter(|_| victim > 0);
+    Fault::plant(&mut ports, victim, n_messages, others);
+    let ended = run_all(ports, TopologyRun::new(&config, impala, &start, &options));
+    let is_ok = ended.others.iter().map(Result::is_ok).collect();
+    (ended.outcome().unwrap(), is_ok)
 }
 
 /// Each actor would have some 140 unrolls to send, and the others wait for its death after 20.
@@ -328,7 +327,7 @@ fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         ..small(None)
     };
     for n_messages in 0..10 {
-        let (outcome, ended) = run_with_a_victim(&impala, (2, n_messages));
+        let (outcome, ended) = run_with_a_victim(&impala, 2, n_messages);
         assert!(outcome.n_steps >= 6000 && outcome.n_updates > 0);
         assert_eq!(ended, [true, false, true]);
         let [lost] = &outcome.lost[..] else {
@@ -346,17 +345,16 @@ fn an_actor_that_never_said_a_word_is_named() {
         n_actors: 2,
         ..small(None)
     };
-    let config = config(&impala, (600, 2));
-    let (settings, options, start) = ((&config, &impala), options(), start_of(&config));
+    let config = config(&impala, 600, 2);
+    let (start, options) = (start_of(&config), options());
     let mut ports = ports(3, options.deadline).unwrap();
     drop(ports.remove(1));
-    let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-    let (outcome, ended) = run_ranks(ports, learn, &|port| feed(port, settings, &options));
+    let ended = run_all(ports, TopologyRun::new(&config, &impala, &start, &options));
+    assert!(ended.others[0].is_ok(), "{ended:?}");
     assert_eq!(
-        outcome.unwrap().lost,
+        ended.learner.unwrap().lost,
         ["actor 1: it left (at step 0; actors left: 1)"]
     );
-    assert!(ended[0].is_ok(), "{ended:?}");
 }
 
 /// Actors that were told to make fewer steps than the learner end before the run: it goes on with the others, and without any it is over at once.
@@ -366,29 +364,31 @@ fn actors_that_end_before_the_run_are_named() {
         n_actors: 2,
         ..small(None)
     };
-    let config = config(&impala, (3000, 2));
-    let (settings, start) = ((&config, &impala), start_of(&config));
+    let config = config(&impala, 3000, 2);
+    let (start, options) = (start_of(&config), options());
+    let run = TopologyRun::new(&config, &impala, &start, &options);
     let has_ended = std::sync::Barrier::new(2);
     // The first is told to make fewer steps; the other one too, or it begins when the first has ended.
     let run_with_short = |are_all: bool| {
-        let ports = ports(3, options().deadline).unwrap();
-        let learn = |port| run_learner(port, settings, &start, &options(), &mut |_| ());
-        let (outcome, ended) = run_ranks(ports, learn, &|port| {
+        let ports = ports(3, options.deadline).unwrap();
+        let learn = |port| run.learn(port, &mut |_| ());
+        let ended = run_ranks(ports, learn, &|port| {
             let is_first = port.rank() == 1;
-            let options = RunOptions {
+            let options = &RunOptions {
                 stop_at: (is_first || are_all).then_some(100),
-                ..options()
+                ..options.clone()
             };
             if !is_first && !are_all {
                 has_ended.wait();
             }
-            let ended = feed(port, settings, &options);
+            let ended = ImpalaConfig::feed(TopologyRun { options, ..run }, port);
             if is_first && !are_all {
                 has_ended.wait();
             }
             ended
         });
-        (outcome, ended.iter().all(Result::is_ok))
+        let is_ok = ended.others.iter().all(Result::is_ok);
+        (ended.learner, is_ok)
     };
     let (outcome, is_ok) = run_with_short(false);
     let outcome = outcome.unwrap();
@@ -409,13 +409,12 @@ fn without_an_actor_the_run_ends_with_a_word() {
         n_actors: 1,
         ..small(None)
     };
-    let config = config(&impala, (600, 2));
-    let (settings, options, start) = ((&config, &impala), options(), start_of(&config));
+    let config = config(&impala, 600, 2);
+    let (start, options) = (start_of(&config), options());
     let mut ports = ports(2, options.deadline).unwrap();
     drop(ports.remove(1));
-    let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-    let (outcome, _) = run_ranks(ports, learn, &|_| Ok(()));
-    let message = outcome.unwrap_err().to_string();
+    let ended = run_all(ports, TopologyRun::new(&config, &impala, &start, &options));
+    let message = ended.learner.unwrap_err().to_string();
     assert!(
         message.contains("all actors are lost: actor 1: it left"),
         "{message}"
@@ -427,8 +426,8 @@ fn without_an_actor_the_run_ends_with_a_word() {
 fn a_finished_run_is_resumed_by_all_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let impala = small(None);
-    let config = config(&impala, (600, 2));
-    let (settings, options) = ((&config, &impala), options());
+    let config = config(&impala, 600, 2);
+    let options = options();
     let resumed = Start::Resumed {
         folder: folder.path().to_owned(),
     };
@@ -439,35 +438,34 @@ fn a_finished_run_is_resumed_by_all_ranks() {
     let mut hashes = Vec::new();
     for start in [new, resumed] {
         let ports = ports(impala.n_ranks(), options.deadline).unwrap();
-        let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-        let (outcome, ended) = run_ranks(ports, learn, &|port| feed(port, settings, &options));
-        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        hashes.push(outcome.unwrap().weights_hash());
+        let ended = run_all(ports, TopologyRun::new(&config, &impala, &start, &options));
+        assert!(ended.others.iter().all(Result::is_ok), "{ended:?}");
+        hashes.push(ended.learner.unwrap().agent.weights_hash());
     }
     assert_eq!(hashes[0], hashes[1]);
 }
 
 /// The learner and one actor, and how the run ended; the other one comes when all steps are made, or never.
-fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome {
+fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TrainOutcome {
     let impala = ImpalaConfig {
         n_actors: 2,
         ..small(None)
     };
-    let config = config(&impala, (600, 2));
+    let config = config(&impala, 600, 2);
     let options = RunOptions {
         deadline: Timeout::after(deadline),
         ..RunOptions::default()
     };
-    let (settings, start) = ((&config, &impala), start_of(&config));
+    let start = start_of(&config);
+    let run = TopologyRun::new(&config, &impala, &start, &options);
     let router = Router::new(3, Limits::default());
     let port = |rank| Port::new(router.join(rank).unwrap(), options.deadline);
     let (learner, first) = (port(0), port(1));
     let (over, is_over) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let options = &options;
-        let acting = scope.spawn(move || feed(&first, settings, options));
+        let acting = scope.spawn(move || ImpalaConfig::feed(run, &first));
         let learning = scope.spawn(move || {
-            run_learner(learner, settings, &start, options, &mut |progress| {
+            run.learn(learner, &mut |progress| {
                 if progress.step >= progress.stop_at {
                     let _ = over.send(());
                 }
@@ -478,7 +476,7 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
         if does_come {
             // A learner that waits for nobody has left by then.
             std::thread::sleep(Duration::from_millis(200));
-            feed(&port(2), settings, options).unwrap();
+            ImpalaConfig::feed(run, &port(2)).unwrap();
         }
         learning.join().unwrap().unwrap()
     })
@@ -503,8 +501,9 @@ fn who_comes_in_the_place_of_another_is_told_so() {
         n_actors: 1,
         ..small(None)
     };
-    let config = config(&impala, (600, 2));
-    let (settings, start) = ((&config, &impala), start_of(&config));
+    let config = config(&impala, 600, 2);
+    let (start, of_learner) = (start_of(&config), options());
+    let run = TopologyRun::new(&config, &impala, &start, &of_learner);
     let router = Router::new(2, Limits::default());
     let brief = Timeout::after(Duration::from_millis(500));
     let learner = Port::of_process(router.join(0).unwrap(), brief);
@@ -519,8 +518,7 @@ fn who_comes_in_the_place_of_another_is_told_so() {
         }
     };
     std::thread::scope(|scope| {
-        let learning =
-            scope.spawn(|| run_learner(learner, settings, &start, &options(), &mut |_| ()));
+        let learning = scope.spawn(|| run.learn(learner, &mut |_| ()));
         let keys = [(); 3].map(|()| key_of_the_next());
         assert!(
             keys[0] == 0 && keys[1] > 0 && keys[2] > 0 && keys[1] != keys[2],
@@ -559,10 +557,10 @@ fn it_learns() {
     };
     impala.network.hidden = vec![64];
     for seed in [2, 3, 4] {
-        let mut config = config(&impala, (150_000, 8));
+        let mut config = config(&impala, 150_000, 8);
         config.seed = seed;
         let start = start_of(&config);
-        let outcome = train_topology(&start, &options(), &mut |_| ()).unwrap();
+        let outcome = train(&start, &options(), &mut |_| ()).unwrap();
         let mean_return = outcome.mean_return.unwrap();
         assert!(mean_return > 130.0, "seed {seed}: {mean_return}");
     }

@@ -8,6 +8,7 @@ use shardgraph_random::KeyedRng;
 
 use super::advantages::{Earned, generalised};
 use super::config::PpoConfig;
+use crate::config::AgentConfig;
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
 use crate::log_probability::log_probability;
@@ -57,24 +58,25 @@ pub(super) struct Rollout {
 
 impl Block {
     pub(super) fn new(
+        config: &AgentConfig,
         ppo: &PpoConfig,
-        (environments, n_environments): (&Environments, usize),
+        environments: &Environments,
         params: &Params,
         network: &ActorCritic,
-        seed: u64,
         index: u64,
         device: &Device,
     ) -> Result<Block, Error> {
+        let (seed, n_environments) = (config.seed, config.environment.n_environments);
         let n = n_environments / ppo.gradient_blocks;
         let mut vector = environments.vector(n)?;
         vector.reset(KeyedRng::new(seed, "ppo environments", index).next_u64());
-        let rows = (n, environments.spaces().has_mask());
+        let has_mask = environments.spaces().has_mask();
         Ok(Block {
             index,
             vector,
             episodes: EpisodeStatistics::new(n),
             rollout: Rollout::default(),
-            acting: PolicyProgram::new(params, network, rows, device)?,
+            acting: PolicyProgram::new(params, network, n, has_mask, device)?,
             state: MemoryState::new(network, n),
             said: Said::default(),
             seed,

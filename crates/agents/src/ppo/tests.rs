@@ -68,8 +68,8 @@ fn it_learns_cart_and_pole() {
     let quick = "rollout_steps = 128, optimiser = { rule = 'adam', learning_rate = 1e-3, max_gradient_norm = 0.5 }, gamma = 0.98,
                  gae_lambda = 0.8, n_epochs = 8, loss = { entropy_coefficient = 0.0 }";
     let mut outcome = run(&config(60_000, &quick.replace('\n', " ")));
-    let episodes = (20, Choice::Greedy);
-    let played = Evaluation::play(outcome.agent.as_mut(), &cartpole(), episodes, 1).unwrap();
+    let (agent, choice) = (outcome.agent.as_mut(), Choice::Greedy);
+    let played = Evaluation::play(agent, &cartpole(), 20, choice, 1).unwrap();
     assert!(played.mean_return() > 300.0, "{}", played.mean_return());
 }
 
@@ -90,7 +90,7 @@ fn it_learns_the_corridor_and_keeps_its_masks() {
         let mut outcome = train(&start, &options, &mut |_| ()).unwrap();
         for choice in [Choice::Greedy, Choice::Sampled] {
             let (agent, own) = (outcome.agent.as_mut(), corridors(has_pace));
-            let played = Evaluation::play(agent, &own, (20, choice), 1).unwrap();
+            let played = Evaluation::play(agent, &own, 20, choice, 1).unwrap();
             assert!(
                 played.mean_return() > 0.6,
                 "{choice:?} {}",
@@ -175,7 +175,7 @@ fn it_learns_continuous_actions() {
     };
     let mut outcome = train(&start, &options, &mut |_| ()).unwrap();
     for (choice, at_least) in [(Choice::Greedy, -0.1), (Choice::Sampled, -0.5)] {
-        let played = Evaluation::play(outcome.agent.as_mut(), &environments, (50, choice), 1);
+        let played = Evaluation::play(outcome.agent.as_mut(), &environments, 50, choice, 1);
         let mean = played.unwrap().mean_return();
         assert!(mean > at_least, "{choice:?} {mean}");
     }

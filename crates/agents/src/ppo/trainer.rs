@@ -16,7 +16,7 @@ use crate::checkpoint::{Learner, RunState, restore};
 use crate::config::AgentConfig;
 use crate::error::{Error, diverged};
 use crate::policy_program::build_policy_by;
-use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rank_trainer::{Place, RankTrainer, Standing, StartTrainer};
 use crate::rules::Rule;
 use crate::run_options::RunOptions;
 
@@ -201,7 +201,7 @@ impl PpoTrainer {
     }
 }
 
-impl RankTrainer for PpoTrainer {
+impl StartTrainer for PpoTrainer {
     fn new(config: &AgentConfig, options: &RunOptions, place: Place) -> Result<PpoTrainer, Error> {
         let environments = options.environments_of(config)?;
         config.check_on(&environments)?;
@@ -219,10 +219,8 @@ impl RankTrainer for PpoTrainer {
         let n_environments = config.environment.n_environments;
         let own = (0..ppo.gradient_blocks as u64)
             .filter(|block| block % u64::from(place.n_ranks) == u64::from(place.rank));
-        let blocks = own.map(|index| {
-            let vector = (&environments, n_environments);
-            Block::new(ppo, vector, &params, &network, config.seed, index, device)
-        });
+        let blocks = own
+            .map(|index| Block::new(config, ppo, &environments, &params, &network, index, device));
         let blocks = blocks.collect::<Result<Vec<Block>, Error>>()?;
         let block_rows = ppo.block_rows(n_environments);
         let has_mask = environments.spaces().has_mask();
@@ -260,7 +258,9 @@ impl RankTrainer for PpoTrainer {
         trainer.run = run;
         Ok(trainer)
     }
+}
 
+impl RankTrainer for PpoTrainer {
     fn to_checkpoint(&self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
         let learner = Learner {
             params: &self.params,

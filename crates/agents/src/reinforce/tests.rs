@@ -10,13 +10,12 @@ use super::config::ReinforceConfig;
 use super::rewards::rewards;
 use super::trainer::ReinforceTrainer;
 use crate::config::{AgentConfig, Algorithm, SCHEMA_VERSION};
-use crate::rank_trainer::{Place, RankTrainer};
-use crate::run::Start;
+use crate::rank_trainer::{Place, RankTrainer, StartTrainer};
+use crate::run::{Start, train};
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 use crate::tests::environments::corridors;
 use crate::tests::resuming::resume_from_every_checkpoint;
-use crate::train_topology::train_topology;
 
 fn config(steps: u64) -> AgentConfig {
     let mut reinforce = ReinforceConfig::default();
@@ -125,7 +124,7 @@ fn it_learns() {
             config,
             folder: None,
         };
-        let outcome = train_topology(&start, &RunOptions::default(), &mut |_| ()).unwrap();
+        let outcome = train(&start, &RunOptions::default(), &mut |_| ()).unwrap();
         let mean_return = outcome.mean_return.unwrap();
         assert!(mean_return > 150.0, "seed {seed}: {mean_return}");
     }

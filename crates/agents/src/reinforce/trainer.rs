@@ -19,7 +19,7 @@ use crate::episodes::{Episode, MAX_EPISODE_STEPS, check_length};
 use crate::error::Error;
 use crate::observations::{Seen, penalties};
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
-use crate::rank_trainer::{Place, RankTrainer, Standing};
+use crate::rank_trainer::{Place, RankTrainer, Standing, StartTrainer};
 use crate::run_environments::last_observations;
 use crate::run_options::RunOptions;
 
@@ -154,7 +154,7 @@ impl ReinforceTrainer {
     }
 }
 
-impl RankTrainer for ReinforceTrainer {
+impl StartTrainer for ReinforceTrainer {
     fn new(
         config: &AgentConfig,
         options: &RunOptions,
@@ -165,11 +165,11 @@ impl RankTrainer for ReinforceTrainer {
         let (reinforce, device) = (config.algorithm.reinforce()?, &options.device);
         let (params, network) = build_policy(&environments, &reinforce.network, config.seed)?;
         let n_episodes = reinforce.batch_episodes;
-        let rows = (n_episodes, environments.spaces().has_mask());
+        let has_mask = environments.spaces().has_mask();
         Ok(ReinforceTrainer {
             policy: SoftmaxPolicy::build("policy", environments.spaces().action())?,
             optimiser: Optimiser::new(reinforce.optimiser, params.trained_len())?,
-            acting: PolicyProgram::new(&params, &network, rows, device)?,
+            acting: PolicyProgram::new(&params, &network, n_episodes, has_mask, device)?,
             state: MemoryState::new(&network, n_episodes),
             said: Said::default(),
             vector: environments.vector(n_episodes)?,
@@ -195,7 +195,9 @@ impl RankTrainer for ReinforceTrainer {
         trainer.run = run;
         Ok(trainer)
     }
+}
 
+impl RankTrainer for ReinforceTrainer {
     fn to_checkpoint(&self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
         self.params.sync()?;
         self.optimiser.sync()?;

@@ -12,7 +12,6 @@ use crate::run::{Start, TrainOutcome, train};
 use crate::run_environments::Spaces;
 use crate::run_options::RunOptions;
 use crate::sac::SacConfig;
-use crate::train_topology::train_topology;
 
 const SMALL: &str = "batch_size = 32, gradient_blocks = 4, learning_starts = 64, train_every = 4, \
                      network = { hidden = [16] }, replay = { capacity = 500 }";
@@ -70,7 +69,7 @@ fn it_learns_to_swing_a_pendulum_up() {
     let mut outcome = run(&config);
     let environments = RunOptions::default().environments_of(&config).unwrap();
     let agent = outcome.agent.as_mut();
-    let played = Evaluation::play(agent, &environments, (20, Choice::Greedy), 1).unwrap();
+    let played = Evaluation::play(agent, &environments, 20, Choice::Greedy, 1).unwrap();
     // An untrained policy has about -1,200.
     assert!(played.mean_return() > -400.0, "{}", played.mean_return());
 }
@@ -85,7 +84,7 @@ fn it_learns_to_hold_a_pole() {
     let environments = RunOptions::default().environments_of(&config).unwrap();
     let agent = outcome.agent.as_mut();
     for choice in [Choice::Greedy, Choice::Sampled] {
-        let played = Evaluation::play(agent, &environments, (20, choice), 1).unwrap();
+        let played = Evaluation::play(agent, &environments, 20, choice, 1).unwrap();
         assert!(
             played.mean_return() > 150.0,
             "{choice:?} {}",
@@ -147,17 +146,6 @@ fn settings_that_cannot_be_right_are_named() {
             "{error}"
         );
     }
-    let start = Start::New {
-        config: config("pendulum", 600, SMALL),
-        folder: None,
-    };
-    let error = train_topology(&start, &RunOptions::default(), &mut |_| ()).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("expected apex, impala or reinforce"),
-        "{error}"
-    );
 }
 
 #[test]

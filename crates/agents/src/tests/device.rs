@@ -4,10 +4,9 @@
 
 use shardgraph_device::Device;
 
-use crate::config::{AgentConfig, Algorithm};
+use crate::config::AgentConfig;
 use crate::run::{Start, train};
 use crate::run_options::RunOptions;
-use crate::train_topology::train_topology;
 
 /// The devices that launch kernels and are here.
 pub(crate) fn devices() -> Vec<Device> {
@@ -58,14 +57,13 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 /// Updates and weights of a run.
-fn run((environment, algorithm): (&str, &str), device: &Device) -> (u64, Vec<f32>) {
+fn run(environment: &str, algorithm: &str, device: &Device) -> (u64, Vec<f32>) {
     let config = AgentConfig::from_toml(&format!(
         "steps = 160\nenvironment = {{ name = '{environment}', n_environments = 4 }}
          algorithm = {{ {} }}",
         algorithm.replace('\n', " ")
     ))
     .unwrap();
-    let is_topology = matches!(config.algorithm, Algorithm::Impala(_) | Algorithm::Apex(_));
     let start = Start::New {
         config,
         folder: None,
@@ -74,10 +72,6 @@ fn run((environment, algorithm): (&str, &str), device: &Device) -> (u64, Vec<f32
         device: device.clone(),
         ..RunOptions::default()
     };
-    if is_topology {
-        let outcome = train_topology(&start, &options, &mut |_| ()).unwrap();
-        return (outcome.n_updates, outcome.weights);
-    }
     let outcome = train(&start, &options, &mut |_| ()).unwrap();
     (outcome.n_updates, outcome.agent.weights().to_vec())
 }
@@ -85,8 +79,9 @@ fn run((environment, algorithm): (&str, &str), device: &Device) -> (u64, Vec<f32
 #[test]
 fn a_device_learns_what_the_host_learns() {
     for device in devices() {
-        for &case in CASES {
-            let (host, found) = (run(case, &Device::host()), run(case, &device));
+        for case @ (environment, algorithm) in CASES {
+            let host = run(environment, algorithm, &Device::host());
+            let found = run(environment, algorithm, &device);
             assert!(host.0 > 2 && found.0 == host.0, "{case:?}: {}", host.0);
             assert_eq!(found.1.len(), host.1.len());
             for (given, wanted) in found.1.iter().zip(&host.1) {

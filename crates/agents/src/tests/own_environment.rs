@@ -7,11 +7,10 @@ use crate::config::AgentConfig;
 use crate::dqn::DqnTrainer;
 use crate::evaluation::{Choice, Evaluation};
 use crate::off_policy::OffPolicyAgent;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, StartTrainer};
 use crate::run::{Start, train};
 use crate::run_options::RunOptions;
 use crate::tests::environments::corridors;
-use crate::train_topology::train_topology;
 
 fn config(steps: u64, algorithm: &str) -> AgentConfig {
     AgentConfig::from_toml(&format!(
@@ -32,7 +31,7 @@ const BEST: f64 = 0.7;
 
 fn plays_best(agent: &mut dyn Agent, has_pace: bool) {
     for choice in [Choice::Greedy, Choice::Sampled] {
-        let played = Evaluation::play(agent, &corridors(has_pace), (20, choice), 1).unwrap();
+        let played = Evaluation::play(agent, &corridors(has_pace), 20, choice, 1).unwrap();
         let worst = if choice == Choice::Greedy { BEST } else { 0.3 };
         let mean = played.mean_return();
         assert!(mean > worst - 1e-4, "{choice:?} {mean}");
@@ -110,9 +109,8 @@ fn the_others_learn_the_corridor_and_keep_its_masks() {
             folder: None,
         };
         let options = own(has_pace);
-        let outcome = train_topology(&start, &options, &mut |_| ()).unwrap();
-        let mut agent = config.agent(&options).unwrap();
-        agent.set_weights(&outcome.weights).unwrap();
+        let outcome = train(&start, &options, &mut |_| ()).unwrap();
+        let mut agent = outcome.agent;
         if config.algorithm.name() != "impala" || !algorithm.contains("lstm") {
             plays_best(agent.as_mut(), has_pace);
         }

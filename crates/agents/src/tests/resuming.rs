@@ -5,12 +5,12 @@ use shardgraph_job::Ranks;
 
 use super::{assert_same_files, metrics, new, ranks, run, small};
 use crate::config::AgentConfig;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, StartTrainer};
 use crate::run::Start;
 use crate::run_options::RunOptions;
 
 /// A trainer that goes on from any of its first checkpoints ends with the bits of one that never stopped.
-pub(crate) fn resume_from_every_checkpoint<T: RankTrainer>(
+pub(crate) fn resume_from_every_checkpoint<T: StartTrainer>(
     config: &AgentConfig,
     n_advances: usize,
 ) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::Books;
+use super::learner_run::LearnerRun;
 use super::port::Port;
 use crate::error::{Error, ErrorKind};
 
@@ -35,41 +35,42 @@ impl Actors {
         at_work.map(|(rank, _)| *rank).collect()
     }
 
-    /// Names in the books an actor that cannot take part.
+    /// Names among the lost an actor that cannot take part.
     ///
     /// # Errors
     /// Where none has come, and all have said that they cannot.
     pub(crate) fn decline(
         &mut self,
-        (rank, why): (u32, &str),
+        rank: u32,
+        why: &str,
         port: &Port,
-        books: &mut Books,
+        run: &mut LearnerRun,
     ) -> Result<(), Error> {
-        books.lose(format!("actor {rank}: {why}"));
+        run.lose(format!("actor {rank}: {why}"));
         let may_come = port.missing().iter().any(|rank| *rank >= self.first);
         match self.has_any_come || may_come {
             true => Ok(()),
-            false => Err(all_lost(books.lost())),
+            false => Err(all_lost(run.lost())),
         }
     }
 
     /// An actor has said that nothing more comes of it. Before the run is full that is one which was told to make fewer steps than the learner:
-    /// it is named in the books.
+    /// it is named among the lost.
     ///
     /// # Errors
     /// Where no other actor is left, so that nothing would come any more.
-    pub(crate) fn end(&mut self, rank: u32, books: &mut Books) -> Result<(), Error> {
+    pub(crate) fn end(&mut self, rank: u32, run: &mut LearnerRun) -> Result<(), Error> {
         self.there.insert(rank, true);
-        if books.is_full() {
+        if run.is_full() {
             return Ok(());
         }
-        let (n_steps, stop_at) = (books.n_steps(), books.stop_at());
-        books.lose(format!(
+        let (n_steps, stop_at) = (run.state.n_steps, run.stop_at());
+        run.lose(format!(
             "actor {rank}: it ended at its own last step, when the run was at step {n_steps} of {stop_at}: give all processes the same number of steps"
         ));
         match self.has_any() {
             true => Ok(()),
-            false => Err(all_lost(books.lost())),
+            false => Err(all_lost(run.lost())),
         }
     }
 
@@ -78,11 +79,11 @@ impl Actors {
         self.there.values().any(|is_done| !is_done)
     }
 
-    /// Names in the books an actor that is gone before it was done.
-    pub(crate) fn lose(&mut self, rank: u32, why: &str, books: &mut Books) {
+    /// Names among the lost an actor that is gone before it was done.
+    pub(crate) fn lose(&mut self, rank: u32, why: &str, run: &mut LearnerRun) {
         if self.there.remove(&rank) == Some(false) {
-            let (step, n_left) = (books.n_steps(), self.at_work().len());
-            books.lose(format!(
+            let (step, n_left) = (run.state.n_steps, self.at_work().len());
+            run.lose(format!(
                 "actor {rank}: {why} (at step {step}; actors left: {n_left})"
             ));
         }

@@ -15,11 +15,7 @@ pub(crate) type Absent = (u32, String);
 /// Takes leave when the run is over and written. Who is there, and whoever comes meanwhile, hears the tag `stop`, and is waited for until it says
 /// `done` or leaves. Who has never come is waited for too: ranks of one launch start at about the same time and look for the learner
 /// for one deadline, so it is there for one deadline since it came. Gives those who did not come, or came and could not take part.
-pub(crate) fn see_off(
-    port: &Port,
-    mut there: BTreeSet<u32>,
-    (stop, done): (u32, u32),
-) -> Vec<Absent> {
+pub(crate) fn see_off(port: &Port, mut there: BTreeSet<u32>, stop: u32, done: u32) -> Vec<Absent> {
     let timer = Timer::wall();
     let left = || port.deadline().saturating_sub(timer.elapsed());
     let hears = |rank: u32| {
@@ -82,7 +78,7 @@ mod tests {
         let port = Port::of_process(mailbox, deadline);
         let absent = std::thread::scope(|scope| {
             let declines = scope.spawn(|| tcp::decline(&config(1), "no settings"));
-            let absent = see_off(&port, BTreeSet::new(), (1, 2));
+            let absent = see_off(&port, BTreeSet::new(), 1, 2);
             assert!(declines.join().unwrap());
             absent
         });

@@ -23,12 +23,13 @@ impl PolicyLag {
         self.max = self.max.max(n_updates);
     }
 
-    /// Mean and largest lag, for the metrics.
-    pub(crate) fn scalars(&self) -> [(&'static str, f32); 2] {
-        [
+    /// Mean and largest lag, for the metrics; `None` before the first.
+    pub(crate) fn scalars(&self) -> Option<[(&'static str, f32); 2]> {
+        let scalars = [
             ("train/policy_lag", self.mean() as f32),
             ("train/max_policy_lag", self.max as f32),
-        ]
+        ];
+        (self.n > 0).then_some(scalars)
     }
 
     /// The mean; 0 before the first.

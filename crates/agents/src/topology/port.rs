@@ -17,7 +17,7 @@ pub(crate) const LEARNER: u32 = 0;
 pub(crate) mod common_tag {
     /// Learner to all: it cannot go on; whether what a user gave is the reason, and the reason.
     pub(crate) const REFUSAL: u32 = 100;
-    /// Learner to each, as the first: its key, which [`crate::topology::Books::arrival`] gives.
+    /// Learner to each, as the first: its key, which [`super::super::learner_run::LearnerRun::arrival`] gives.
     pub(crate) const BEGIN: u32 = 101;
 }
 
@@ -237,7 +237,8 @@ pub(crate) mod fault {
         /// Of a rank that dies before its message of this number, and of those that wait for it.
         pub(crate) fn plant(
             ports: &mut [super::Port],
-            (victim, message): (u32, u64),
+            victim: u32,
+            message: u64,
             others: impl IntoIterator<Item = u32>,
         ) {
             let death = Arc::new(OnceLock::new());

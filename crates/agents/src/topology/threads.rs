@@ -5,9 +5,9 @@ use std::thread::Builder;
 use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Limits, Router};
 
-use super::outcome::TopologyOutcome;
 use super::port::Port;
 use crate::error::Error;
+use crate::run::TrainOutcome;
 
 /// The ports of all ranks, the learner's first. All have joined before one can be lost.
 pub(crate) fn ports(n_ranks: u32, deadline: Timeout) -> Result<Vec<Port>, Error> {
@@ -19,9 +19,9 @@ pub(crate) fn ports(n_ranks: u32, deadline: Timeout) -> Result<Vec<Port>, Error>
 /// Runs the learner on this thread and each other rank on its own, and gives how all ended.
 pub(crate) fn run_ranks(
     mut ports: Vec<Port>,
-    learn: impl FnOnce(Port) -> Result<TopologyOutcome, Error>,
+    learn: impl FnOnce(Port) -> Result<TrainOutcome, Error>,
     other: &(dyn Fn(&Port) -> Result<(), Error> + Sync),
-) -> (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>) {
+) -> Ended {
     let others = ports.split_off(1);
     std::thread::scope(|scope| {
         let spawn = |port: Port| {
@@ -35,43 +35,57 @@ pub(crate) fn run_ranks(
             Ok(others) => others,
             Err(error) => {
                 ports.clear();
-                return (Err(error), Vec::new());
+                return Ended {
+                    learner: Err(error),
+                    others: Vec::new(),
+                };
             }
         };
         let learner = ports
             .pop()
             .ok_or_else(|| Error::internal("a run without a learner"));
-        let outcome = learner.and_then(learn);
+        let learner = learner.and_then(learn);
         let panicked = |_| Err(Error::internal("a rank panicked"));
         let ended = others
             .into_iter()
             .map(|other| other.join().unwrap_or_else(panicked));
-        (outcome, ended.collect())
+        Ended {
+            learner,
+            others: ended.collect(),
+        }
     })
 }
 
-/// The learner's outcome, in which each rank that was lost has its reason. Where the run has failed, what ended another rank explains more
-/// than that a rank is lost.
-pub(crate) fn outcome_of(
-    (outcome, others): (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>),
-) -> Result<TopologyOutcome, Error> {
-    let is_cause = |error: &Error| !error.is_lost_rank();
-    let causes = (1u32..).zip(others);
-    let mut causes = causes.filter_map(|(rank, ended)| ended.err().map(|error| (rank, error)));
-    match outcome {
-        Err(error) if is_cause(&error) => Err(error),
-        Err(error) => {
-            let cause = causes.find(|(_, cause)| is_cause(cause));
-            Err(cause.map_or(error, |(_, cause)| cause))
-        }
-        Ok(mut outcome) => {
-            for (rank, cause) in causes {
-                let is_of_rank = |lost: &&mut String| is_of(rank, lost);
-                if let Some(lost) = outcome.lost.iter_mut().find(is_of_rank) {
-                    lost.push_str(&format!(": {cause}"));
-                }
+/// Ends of the ranks of a run.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) learner: Result<TrainOutcome, Error>,
+    /// Those of the ranks from 1 on.
+    pub(crate) others: Vec<Result<(), Error>>,
+}
+
+impl Ended {
+    /// The learner's outcome, in which each rank that was lost has its reason. Where the run has failed, what ended another rank explains
+    /// more than that a rank is lost.
+    pub(crate) fn outcome(self) -> Result<TrainOutcome, Error> {
+        let is_cause = |error: &Error| !error.is_lost_rank();
+        let causes = (1u32..).zip(self.others);
+        let mut causes = causes.filter_map(|(rank, ended)| ended.err().map(|error| (rank, error)));
+        match self.learner {
+            Err(error) if is_cause(&error) => Err(error),
+            Err(error) => {
+                let cause = causes.find(|(_, cause)| is_cause(cause));
+                Err(cause.map_or(error, |(_, cause)| cause))
             }
-            Ok(outcome)
+            Ok(mut outcome) => {
+                for (rank, cause) in causes {
+                    let is_of_rank = |lost: &&mut String| is_of(rank, lost);
+                    if let Some(lost) = outcome.lost.iter_mut().find(is_of_rank) {
+                        lost.push_str(&format!(": {cause}"));
+                    }
+                }
+                Ok(outcome)
+            }
         }
     }
 }

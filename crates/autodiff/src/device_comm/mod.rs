@@ -97,6 +97,11 @@ impl<'a> DeviceComm<'a> {
         self.device
     }
 
+    /// The number of this rank.
+    pub fn rank(&self) -> u32 {
+        self.comm.rank()
+    }
+
     /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.comm.size()

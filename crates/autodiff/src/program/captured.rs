@@ -4,7 +4,7 @@ use shardgraph_collectives::Comm;
 use shardgraph_device::{Buffer, Device, Graph};
 
 use super::{Program, State, no_outputs, unshared, usage};
-use crate::{DeviceGradient, Error, Op, Params, Shape, Var};
+use crate::{DeviceComm, DeviceGradient, Error, Op, Params, Shape, Var};
 
 /// Records the launches that `f` makes.
 pub(crate) fn record(
@@ -53,6 +53,16 @@ impl Recording<'_> {
     /// The device's.
     pub fn launch(&mut self) -> Result<(), Error> {
         self.program.launch_steps(self.comm, None)
+    }
+
+    /// The memory of an output, after [`Recording::launch`], and the ranks that share the program.
+    ///
+    /// # Errors
+    /// As [`Program::read`].
+    pub fn output_on_ranks(&mut self, name: &str) -> Result<(&Buffer, DeviceComm<'_>), Error> {
+        let program = &*self.program;
+        let comm = DeviceComm::new(&program.device, self.comm, program.deadline);
+        Ok((program.buffer(program.named(name)?)?, comm))
     }
 
     /// The memory of an output, after [`Recording::launch`].
@@ -125,6 +135,30 @@ impl Program {
             self.forget_all();
         }
         graph
+    }
+
+    /// Runs what `f` launches, the program's operations ([`Recording::launch`]) among it, on any number of ranks and without a
+    /// recording: as [`Program::capture`], but now.
+    ///
+    /// # Errors
+    /// As [`Program::run_again`]; that of `f`.
+    pub fn run_with(
+        &mut self,
+        comm: &mut Comm,
+        f: impl FnOnce(&mut Recording<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.check_resident("run_with")?;
+        self.check_rank(comm)?;
+        self.check_has_params("run_with")?;
+        self.write_inputs(comm)?;
+        let done = f(&mut Recording {
+            program: self,
+            comm,
+        });
+        if done.is_err() {
+            self.forget_all();
+        }
+        done
     }
 
     fn launch_captured(&mut self, comm: &mut Comm) -> Result<(), Error> {

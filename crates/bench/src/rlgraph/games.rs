@@ -138,9 +138,9 @@ impl SeededAgent<'_> {
         let timer = Timer::wall();
         let mut outcome = train(&start, &options, &mut |_| ())?;
         let seconds = timer.elapsed_s();
-        let episodes = (request.episodes, Choice::Sampled);
-        let agent = outcome.agent.as_mut();
-        let score = Evaluation::play(agent, &environments, episodes, self.seed)?.mean_return();
+        let (agent, choice) = (outcome.agent.as_mut(), Choice::Sampled);
+        let score = Evaluation::play(agent, &environments, request.episodes, choice, self.seed)?
+            .mean_return();
         ensure(score.is_finite(), || {
             format!("{}: a score of {score}", self.agent)
         })?;

@@ -161,8 +161,8 @@ fn learn_until(
         trainer.advance_to(next)?;
         seconds += timer.elapsed_s();
         let agent = trainer.agent_mut();
-        mean_return = Evaluation::play(agent, &environments, (n_episodes, Choice::Greedy), seed)?
-            .mean_return();
+        mean_return =
+            Evaluation::play(agent, &environments, n_episodes, Choice::Greedy, seed)?.mean_return();
     }
     let is_reached = mean_return >= request.goal;
     let n_steps = trainer.n_steps();

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 use shardgraph_agents::{
-    AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, train_topology_as_process,
+    AgentConfig, Algorithm, RunOptions, Start, TrainOutcome, train_by_messages,
 };
 use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Limits, Mailbox};
@@ -38,7 +38,7 @@ impl Drop for Others {
 }
 
 /// A run and its seconds, from the start of the first process to the end of the last.
-pub(super) fn train(config: AgentConfig) -> Result<(TopologyOutcome, f64), Failure> {
+pub(super) fn train(config: AgentConfig) -> Result<(TrainOutcome, f64), Failure> {
     let size = match &config.algorithm {
         Algorithm::Apex(apex) => apex.n_ranks(),
         Algorithm::Impala(impala) => impala.n_ranks(),
@@ -59,7 +59,7 @@ pub(super) fn train(config: AgentConfig) -> Result<(TopologyOutcome, f64), Failu
         others.0.push(learner.start()?);
     }
     let start = learner.run_start();
-    let outcome = train_topology_as_process(mailbox, &start, &RunOptions::default(), &mut |_| ())?;
+    let outcome = train_by_messages(mailbox, &start, &RunOptions::default(), &mut |_| ())?;
     for (rank, child) in (1..).zip(&mut others.0) {
         let status = child.wait()?;
         if !status.success() {
@@ -75,7 +75,7 @@ pub(super) fn train(config: AgentConfig) -> Result<(TopologyOutcome, f64), Failu
 /// Runs as one of the others.
 pub(super) fn run_rank(rank: &Rank) -> Result<(), Failure> {
     let (mailbox, start) = (rank.join()?, rank.run_start());
-    train_topology_as_process(mailbox, &start, &RunOptions::default(), &mut |_| ())?;
+    train_by_messages(mailbox, &start, &RunOptions::default(), &mut |_| ())?;
     Ok(())
 }
 

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shardgraph_agents::{
-    AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, train_topology,
-};
+use shardgraph_agents::{AgentConfig, Algorithm, RunOptions, Start, TrainOutcome, train};
 use shardgraph_device::Timer;
 
 use super::processes;
@@ -84,13 +82,13 @@ fn set_actors(config: &mut AgentConfig, n_actors: u32) -> Result<(), Failure> {
 
 /// A run that passed its checks.
 pub(super) struct Measured {
-    pub(super) outcome: TopologyOutcome,
+    pub(super) outcome: TrainOutcome,
     pub(super) seconds: f64,
 }
 
 impl Measured {
     /// Checks what a run says of itself.
-    pub(super) fn of(outcome: TopologyOutcome, seconds: f64) -> Result<Measured, Failure> {
+    pub(super) fn of(outcome: TrainOutcome, seconds: f64) -> Result<Measured, Failure> {
         ensure(outcome.lost.is_empty(), || {
             format!("ranks were lost: {:?}", outcome.lost)
         })?;
@@ -100,9 +98,10 @@ impl Measured {
         ensure(outcome.mean_return.is_none_or(f64::is_finite), || {
             format!("the mean return is {:?}", outcome.mean_return)
         })?;
-        ensure(outcome.weights.iter().all(|x| x.is_finite()), || {
-            "a weight is not finite".to_owned()
-        })?;
+        ensure(
+            outcome.agent.weights().iter().all(|x| x.is_finite()),
+            || "a weight is not finite".to_owned(),
+        )?;
         Ok(Measured { outcome, seconds })
     }
 
@@ -116,7 +115,7 @@ impl Measured {
 
     /// How often a transition was drawn from the replay memory.
     pub(super) fn draws_per_frame(&self) -> f64 {
-        self.outcome.n_sampled as f64 / self.outcome.n_steps as f64
+        self.outcome.replayed.n_sampled as f64 / self.outcome.n_steps as f64
     }
 }
 
@@ -127,6 +126,6 @@ pub(super) fn on_threads(config: AgentConfig) -> Result<Measured, Failure> {
         folder: None,
     };
     let timer = Timer::wall();
-    let outcome = train_topology(&start, &RunOptions::default(), &mut |_| ())?;
+    let outcome = train(&start, &RunOptions::default(), &mut |_| ())?;
     Measured::of(outcome, timer.elapsed_s())
 }

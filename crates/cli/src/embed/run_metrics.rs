@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use shardgraph_job::{Folder, Metrics, tags, wall_time};
+use shardgraph_job::{Folder, RunRecorder, tags};
 use shardgraph_line::{Component, Order, PassReport, Progress, Trial};
 
 use crate::output_file;
@@ -35,8 +35,7 @@ const ANSWER: &str = "result.json";
 
 /// Metrics of a run in its folder, which is held until the run ends.
 pub(super) struct RunMetrics {
-    folder: Folder,
-    metrics: Metrics,
+    recorder: RunRecorder,
     step: u64,
 }
 
@@ -47,10 +46,8 @@ impl RunMetrics {
             0 => Folder::of_new_run(path, &[], &[ANSWER])?,
             _ => Folder::of_run_resumed_elsewhere(path, n_passes, &[ANSWER])?,
         };
-        let metrics = folder.open_metrics(wall_time())?;
         Ok(RunMetrics {
-            folder,
-            metrics,
+            recorder: RunRecorder::open(folder)?,
             step: n_passes,
         })
     }
@@ -68,9 +65,9 @@ impl RunMetrics {
 
     /// Writes the answer: the run has ended.
     pub(super) fn finish(self, answer: &impl Serialize) -> anyhow::Result<()> {
-        self.folder.check_place()?;
+        self.recorder.check_place()?;
         let text = serde_json::to_string_pretty(answer)? + "\n";
-        let path = self.folder.path().join(ANSWER);
+        let path = self.recorder.path().join(ANSWER);
         Ok(output_file::write_all(&[(&path, text)])?)
     }
 
@@ -90,7 +87,7 @@ impl RunMetrics {
             .into_iter()
             .filter_map(|(tag, value)| Some((tag, value? as f32)))
             .collect();
-        Ok(self.metrics.append(wall_time(), &line, &scalars)?)
+        Ok(self.recorder.append(&line, &scalars)?)
     }
 }
 

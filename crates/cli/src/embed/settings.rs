@@ -3,14 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Deserialize as _;
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_line::{Config, Loss, Mode, Optimiser, Order, Precision, Preset, SelectConfig};
 
 use crate::exit::BadInput;
 use crate::settings_file::{SettingsFile, checked};
-use crate::{duration, quantity};
+use crate::{duration, quantity, world};
+
+/// How ranks exchange rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowsChoice {
+    /// Rows go from card to card, through host memory where cards cannot
+    Auto,
+    /// Rows go through NCCL, all of a round at once
+    Nccl,
+}
 
 /// What to train, and how long.
 #[derive(Debug, Args)]
@@ -69,6 +78,18 @@ pub(crate) struct SettingsArgs {
     /// parts [default: 1]
     #[arg(long, value_name = "P")]
     ranks: Option<u32>,
+    /// How ranks reach each other
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        default_value = "auto",
+        hide_short_help = true
+    )]
+    comm: RowsChoice,
+    /// The NCCL library of --comm nccl [default: libnccl.so.2]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    nccl_library: Option<PathBuf>,
     /// Memory of each device: such as 8GiB; tables take it first, and edges that do not fit come from the host on each
     /// pass [default: what is free]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
@@ -86,7 +107,7 @@ pub(crate) struct SettingsArgs {
     /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608; on a device the fewest that fit]
     #[arg(long, value_name = "N")]
     pub(crate) parts: Option<u32>,
-    /// Settings as TOML or JSON: by the names of the flags of this group but device, preset and parts;
+    /// Settings as TOML or JSON: by the names of the flags of this group but device, comm, preset and parts;
     /// flags win
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -155,6 +176,7 @@ impl SettingsArgs {
         SettingsArgs {
             preset,
             config: self.config.clone(),
+            nccl_library: self.nccl_library.clone(),
             ..*self
         }
     }
@@ -217,7 +239,17 @@ impl SettingsArgs {
 
     /// The device, opened.
     pub(crate) fn device(&self) -> anyhow::Result<Device> {
-        Ok(Device::open(self.device)?)
+        let library = self.nccl_library.as_deref();
+        match self.comm {
+            RowsChoice::Nccl => {
+                world::over_nccl(self.device, library, || Ok(Device::open(self.device)?))
+            }
+            RowsChoice::Auto if library.is_some() => {
+                let text = "--nccl-library is for --comm nccl: add that, or leave it out";
+                Err(BadInput(text.to_owned()).into())
+            }
+            RowsChoice::Auto => Ok(Device::open(self.device)?),
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Config, DeviceMemory, DiskOptions, DiskRun, Line, Schedule, SelectConfig, Selection, Store,
-    TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
+    Config, DeviceMemory, DiskOptions, DiskRun, DiskUse, Line, Schedule, SelectConfig, Selection,
+    Store, TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
 };
 
 use super::curve;
@@ -23,7 +23,7 @@ use crate::graph_argument::GraphArgs;
 use crate::peak_memory::{peak_memory, program_bytes};
 use crate::report::ReportArgs;
 use crate::text::{self, Layout};
-use crate::{duration, output_file};
+use crate::{duration, interrupt, output_file};
 
 /// Embed the nodes of a graph
 #[derive(Debug, Args)]
@@ -144,17 +144,8 @@ struct Answer<'a> {
 /// What went to and from the disk.
 #[derive(Serialize)]
 struct OnDisk {
-    groups: u32,
-    loads: u64,
-    read_bytes: u64,
-    written_bytes: u64,
-    peak_row_bytes: u64,
-    stall_seconds: f64,
-    reading_stall_seconds: f64,
-    writing_stall_seconds: f64,
-    making_seconds: f64,
-    checkpoint_seconds: f64,
-    disk_seconds: f64,
+    #[serde(flatten)]
+    used: DiskUse,
     overlap_seconds: f64,
     resumed_samples: u64,
 }
@@ -199,7 +190,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         ..config
     };
     let n_passes = match &args.disk.work {
-        Some(work) => check_work_folder(work, &config)?, // before hours of reading
+        Some(work) => passes_before(work, &config)?, // before hours of reading
         None => 0,
     };
     let timer = Timer::start(&Device::host());
@@ -256,9 +247,19 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     args.report.answer(&answer, &layout)
 }
 
+/// Passes that were over at the last checkpoint in a folder, from which the same command goes on.
+fn passes_before(work: &Path, config: &Config) -> anyhow::Result<u64> {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| format!(" {}", word.display()));
+    let command = format!("shardgraph{}", words.collect::<String>());
+    interrupt::advise_to_resume(work, &command);
+    Ok(check_work_folder(work, config)?)
+}
+
 /// Says how ranks exchange rows.
 fn note_ranks(report: &ReportArgs, training: Training<'_>) {
     let way = match training.device.kind() {
+        _ if training.device.nccl().is_some() => "through NCCL",
         DeviceKind::Cuda(_) => "from card to card",
         _ => "through host memory",
     };
@@ -540,17 +541,7 @@ fn on_disk(
         columns: config.columns(),
         selection: None,
         disk: Some(OnDisk {
-            groups: trained.disk.n_groups,
-            loads: trained.disk.loads,
-            read_bytes: trained.disk.read_bytes,
-            written_bytes: trained.disk.written_bytes,
-            peak_row_bytes: trained.disk.peak_bytes,
-            stall_seconds: trained.disk.stall_s,
-            reading_stall_seconds: trained.disk.reading_s,
-            writing_stall_seconds: trained.disk.writing_s,
-            making_seconds: trained.disk.making_s,
-            checkpoint_seconds: trained.disk.checkpoint_s,
-            disk_seconds: trained.disk.busy_s,
+            used: trained.disk,
             overlap_seconds: trained.disk.overlap_s(),
             resumed_samples: trained.resumed_samples,
         }),

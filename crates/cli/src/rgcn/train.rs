@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
 use crate::text::{Layout, reading};
-use crate::world::{World, WorldArgs, of_first, settle};
+use crate::world::{World, WorldArgs};
 use crate::{duration, output_file};
 
 const EXAMPLE: &str = "\
@@ -145,25 +145,17 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         return train_links(args);
     }
     let deadline = args.world.timeout.unwrap_or_default();
-    let World {
-        mut comm,
-        n_ranks,
-        rank,
-    } = args.world.open(args.world.ranks, deadline)?;
-    let comm = &mut comm;
-    let of_run = || of_first(comm, deadline, || args.target(target_epochs));
+    let mut world = args.world.open(args.world.ranks, deadline)?;
+    let of_run = || world.of_first(|| args.target(target_epochs));
     let epochs = args.epochs_to(of_run)?;
-    let inputs = load(args, n_ranks, rank.is_some(), epochs);
-    let inputs = settle(comm, inputs, deadline)?;
+    let inputs = load(args, world.n_ranks, world.rank.is_some(), epochs);
+    let inputs = world.settle(inputs)?;
+    let comm = &mut world.comm;
     Ranks::new(comm, deadline).agree(&[("--repeats", inputs.n_seeds.into())])?;
     let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
     let outcomes = train_all(comm, &inputs, &report)?;
-    let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcomes, timer.elapsed_s()),
-        _ => Ok(()),
-    };
-    settle(comm, finished, deadline)
+    world.on_first(|| finish(args, &inputs, &outcomes, timer.elapsed_s()))
 }
 
 /// What a run starts from; every process reads it for itself.

@@ -22,7 +22,6 @@ use crate::graph_argument::{GraphArgs, Origin};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::{World, settle};
 
 /// Seconds for the policy and the search once the reductions are done.
 pub(super) const SECONDS_AFTER_REDUCTIONS: f64 = 1.0;
@@ -43,42 +42,34 @@ struct Loaded {
     origin: Origin,
 }
 
-/// How the policy ran.
-struct Played {
-    nodes: Vec<u32>,
-    n_steps: u64,
-    path: String,
-    seconds: f64,
-}
-
 /// The policy on a graph, by whichever ranks there are; the options say when it is cancelled.
-type Play<'s> = dyn FnMut(&Loaded, &SolveOptions, &mut (dyn FnMut(u32, usize) + Send)) -> Result<Played, Error>
+type Play<'s> = dyn FnMut(
+        &Loaded,
+        &SolveOptions,
+        &mut (dyn FnMut(u32, usize) + Send),
+    ) -> Result<shardgraph_solver::Answer, Error>
     + 's;
 
 /// Loads, solves, writes the nodes of the answer and prints it. Of several processes the first alone searches, writes and prints; the others wait for the policy's turn, and for the end.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
     let timeout = args.world.timeout.unwrap_or_default();
-    let World {
-        mut comm,
-        n_ranks,
-        rank,
-    } = args.world.open(args.world.ranks, timeout)?;
-    let comm = &mut comm;
-    let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, problem, &report, rank);
-    let inputs = settle(comm, inputs, timeout)?;
+    let mut world = args.world.open(args.world.ranks, timeout)?;
+    let report = args.report.of_rank(world.comm.rank());
+    let inputs = load(args, problem, &report, world.rank);
+    let inputs = world.settle(inputs)?;
     interrupt::end_by_itself();
-    let options = options(args, n_ranks, &inputs.device);
+    let options = options(args, world.n_ranks, &inputs.device);
+    let comm = &mut world.comm;
     if comm.rank() > 0 {
         for loaded in &inputs.graphs {
             if is_policy_wanted(comm, None, timeout)? {
                 play(comm, &inputs, loaded, &options, &mut |_, _| ())?;
             }
         }
-        return settle(comm, Ok(()), timeout);
+        return world.settle(Ok(()));
     }
-    let mut search = Search::new(args, &inputs, n_ranks);
-    search.longest = rank.map(|_| timeout.duration().as_secs_f64() / 4.0);
+    let mut search = Search::new(args, &inputs, world.n_ranks);
+    search.longest = world.rank.map(|_| timeout.duration().as_secs_f64() / 4.0);
     let mut result = Ok(());
     for loaded in &inputs.graphs {
         let mut was_wanted = false;
@@ -96,7 +87,7 @@ pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result
         result = result.and(solved);
     }
     let finished = result.and_then(|()| search.finish());
-    settle(comm, finished, timeout)
+    world.settle(finished)
 }
 
 /// What the first rank says: whether all are to run the policy.
@@ -118,7 +109,7 @@ fn play(
     loaded: &Loaded,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Played, Error> {
+) -> Result<shardgraph_solver::Answer, Error> {
     let mut options = options.clone();
     if comm.size() > 1 {
         options.cancelled = None;
@@ -126,41 +117,18 @@ fn play(
     let policy = inputs.policy.as_ref().ok_or_else(no_policy)?;
     match &loaded.adjacency {
         Some(adjacency) if is_of_sets(policy) => {
-            cover_by_independent_set(adjacency, policy, &options, progress).map(Played::of_cover)
+            cover_by_independent_set(adjacency, policy, &options, progress)
         }
-        Some(adjacency) => {
-            solve_as_rank(comm, adjacency, policy, &options, progress).map(Played::of_cover)
-        }
+        Some(adjacency) => solve_as_rank(comm, adjacency, policy, &options, progress),
         None => {
             let (problem, graph) = (inputs.problem, &loaded.graph);
             solve_problem_as_rank(comm, problem, graph, policy, &options, progress)
-                .map(Played::of_answer)
         }
     }
 }
 
 fn no_policy() -> Error {
     ErrorKind::Internal("this method has no policy".into()).into()
-}
-
-impl Played {
-    fn of_cover(found: shardgraph_solver::Solution) -> Played {
-        Played {
-            path: found.path_name(),
-            nodes: found.cover,
-            n_steps: found.n_steps,
-            seconds: found.seconds,
-        }
-    }
-
-    fn of_answer(found: shardgraph_solver::Answer) -> Played {
-        Played {
-            path: format!("{}+csr", found.path),
-            nodes: found.nodes,
-            n_steps: found.n_steps,
-            seconds: found.seconds,
-        }
-    }
 }
 
 /// `process` is the rank of this process, if it is one of several.
@@ -206,30 +174,30 @@ fn read(graph: &GraphArgs, problem: &Problem, report: &ReportArgs) -> anyhow::Re
     let is_cover = problem.name == MINIMUM_VERTEX_COVER.name;
     let (adjacency, graph, origin) = if problem.reads_weights {
         let (graph, origin) = graph.whole_graph()?;
-        (None, graph, origin)
+        (None, graph.into(), origin)
     } else {
         let (adjacency, origin) = graph.adjacency(report)?;
         let graph = match is_cover {
-            true => adjacency.clone().into_graph()?,
+            true => adjacency.to_lists()?,
             false => return not_a_cover(problem, adjacency, origin),
         };
         (Some(adjacency), graph, origin)
     };
     Ok(Loaded {
         adjacency,
-        graph: Arc::new(graph),
+        graph,
         origin,
     })
 }
 
 fn not_a_cover(problem: &Problem, adjacency: Adjacency, origin: Origin) -> anyhow::Result<Loaded> {
-    let graph = adjacency.into_graph()?;
+    let graph = adjacency.to_lists()?;
     if graph.weights().is_some() {
         return Err(super::problem::no_weights(problem, &origin));
     }
     Ok(Loaded {
         adjacency: None,
-        graph: Arc::new(graph),
+        graph,
         origin,
     })
 }
@@ -334,7 +302,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn add(&mut self, loaded: &'a Loaded, found: Best, played: Option<Played>) {
+    fn add(&mut self, loaded: &'a Loaded, found: Best, played: Option<shardgraph_solver::Answer>) {
         if let Some(why) = found.policy_skipped {
             self.args
                 .report
@@ -355,7 +323,12 @@ impl<'a> Search<'a> {
         self.answers.push(answer);
     }
 
-    fn answer(&self, loaded: &'a Loaded, found: Best, played: Option<Played>) -> Answer<'a> {
+    fn answer(
+        &self,
+        loaded: &'a Loaded,
+        found: Best,
+        played: Option<shardgraph_solver::Answer>,
+    ) -> Answer<'a> {
         let (args, origin) = (self.args, &loaded.origin);
         let row = |row: &shardgraph_solver::Row| Row {
             name: row.name.clone(),
@@ -393,7 +366,7 @@ impl<'a> Search<'a> {
             device: self.inputs.device.kind().to_string(),
             policy: policy.map(|(policy, played)| PolicyReport {
                 policy: &policy.source,
-                path: played.path,
+                path: played.path_name(),
                 steps: played.n_steps,
                 seconds_per_step: played.seconds / played.n_steps.max(1) as f64,
                 exchange: None,

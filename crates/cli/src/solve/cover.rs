@@ -1,12 +1,13 @@
 //! `shardgraph solve --method policy`: a checked vertex cover by the policy, with the stages around it that are asked for.
 
+use std::sync::Arc;
+
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Objective};
 use shardgraph_solver::{
-    PaperModel, Solution, SolveOptions, TrainedPolicy, cover_by_independent_set, solve_as_rank,
-    solve_reduced,
+    PaperModel, SolveOptions, TrainedPolicy, cover_by_independent_set, solve_as_rank, solve_reduced,
 };
 
 use super::answer::{Answer, PolicyReport, Row, StagesReport, labelled};
@@ -18,7 +19,6 @@ use crate::graph_argument::Origin;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve_stages::{Found, ReductionReport, Refined, Stage, refine};
-use crate::world::{World, settle};
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -31,40 +31,34 @@ struct Inputs {
 struct Loaded {
     adjacency: Adjacency,
     /// For an output that shows it.
-    graph: Option<Graph>,
+    graph: Option<Arc<Graph>>,
     origin: Origin,
 }
 
 /// Loads, solves, writes the cover and prints the answer; of several processes, which all end with the same exit code, the first alone does.
 pub(super) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
-    let World {
-        mut comm,
-        n_ranks,
-        rank,
-    } = args.world.open(args.world.ranks, deadline)?;
-    let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, &report, rank);
-    let inputs = settle(&mut comm, inputs, deadline)?;
+    let mut world = args.world.open(args.world.ranks, deadline)?;
+    let (n_ranks, rank) = (world.n_ranks, world.rank);
+    let report = args.report.of_rank(world.comm.rank());
+    let inputs = world.settle(load(args, &report, rank))?;
     let (options, policy) = (options(args, n_ranks, &inputs.device), &inputs.policy);
     let mut solve_one = |adjacency: &Adjacency, options: &SolveOptions| {
         let mut show = Show::new(&report, adjacency);
         let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
         match is_of_sets(policy) {
             true => cover_by_independent_set(adjacency, policy, options, step),
-            false => solve_as_rank(&mut comm, adjacency, policy, options, step),
+            false => solve_as_rank(&mut world.comm, adjacency, policy, options, step),
         }
     };
     let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
     // The others wait while the first one finishes; see `StageArgs::check`.
     let share = deadline.duration().as_secs_f64() / (8 * inputs.graphs.len()) as f64;
-    let finished = match comm.rank() {
-        0 => finish(args, &inputs, &found, n_ranks, rank.map(|_| share)),
-        _ => Ok(()),
-    };
+    let finish = || finish(args, &inputs, &found, n_ranks, rank.map(|_| share));
+    let finished = if world.is_first() { finish() } else { Ok(()) };
     // Where the policy failed, all ranks know it.
     failed?;
-    settle(&mut comm, finished, deadline)
+    world.settle(finished)
 }
 
 /// Refuses what a policy for independent sets does not do for covers.
@@ -86,8 +80,8 @@ fn check_of_sets(
 }
 
 /// Runs the policy on a graph.
-type SolveOne<'s> =
-    dyn FnMut(&Adjacency, &SolveOptions) -> Result<Solution, shardgraph_solver::Error> + 's;
+type SolveOne<'s> = dyn FnMut(&Adjacency, &SolveOptions) -> Result<shardgraph_solver::Answer, shardgraph_solver::Error>
+    + 's;
 
 /// What the policy finds on each graph, one after the other, up to the first failure.
 fn find_all(
@@ -132,7 +126,7 @@ fn find_more(
         found.inside = Some(solve_one(adjacency, &options)?);
     }
     if args.stages.is_reduced() {
-        let graph = adjacency.clone().into_graph()?;
+        let graph = adjacency.to_lists()?;
         let mut solve_one = |part: &Adjacency| solve_one(part, options);
         found.reduced = Some(solve_reduced(&graph, &mut solve_one)?);
     }
@@ -161,7 +155,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
         let (adjacency, origin) = graph.adjacency(report)?;
         args.stages.check_size(&adjacency, &origin.name)?;
         let graph = match args.shows_graph() {
-            true => Some(adjacency.clone().into_graph()?),
+            true => Some(adjacency.to_lists()?),
             false => None,
         };
         if let Some(graph) = &graph {
@@ -242,7 +236,7 @@ fn answer<'a>(
     args: &'a SolveArgs,
     inputs: &'a Inputs,
     graph: &'a Loaded,
-    alone: &Solution,
+    alone: &shardgraph_solver::Answer,
     refined: Refined,
     n_ranks: u32,
 ) -> Answer<'a> {
@@ -251,8 +245,8 @@ fn answer<'a>(
     let Loaded {
         adjacency, origin, ..
     } = graph;
-    let sizes = (adjacency.n_nodes(), adjacency.n_edges());
-    let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
+    let (n_nodes, n_edges) = (adjacency.n_nodes(), adjacency.n_edges());
+    let paper = PaperModel::of_state(n_ranks, n_nodes, n_edges, policy.config.shape());
     let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
     let exchange = alone.exchange.as_ref().filter(|_| is_shared);
     let size = |n: u64| Objective::Count(n);

@@ -16,7 +16,6 @@ use crate::exit::BadInput;
 use crate::graph_argument::Origin;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::{World, settle};
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
@@ -33,18 +32,15 @@ struct Inputs {
 /// Loads, solves, writes the nodes of the answer and prints it; of several processes, which all end with the same exit code, the first alone does.
 pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
     let deadline = args.world.timeout.unwrap_or_default();
-    let World {
-        mut comm,
-        n_ranks,
-        rank,
-    } = args.world.open(args.world.ranks, deadline)?;
-    let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, problem, &report, rank);
-    let inputs = settle(&mut comm, inputs, deadline)?;
+    let mut world = args.world.open(args.world.ranks, deadline)?;
+    let n_ranks = world.n_ranks;
+    let report = args.report.of_rank(world.comm.rank());
+    let inputs = load(args, problem, &report, world.rank);
+    let inputs = world.settle(inputs)?;
     let options = options(args, n_ranks, &inputs.device);
     let mut show = Show::new(&report, &inputs.graphs);
     let answers = solve_problems_as_rank(
-        &mut comm,
+        &mut world.comm,
         problem,
         &inputs.graphs,
         &inputs.policy,
@@ -53,11 +49,7 @@ pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result
     );
     drop(show);
     let answers = answers.map_err(|error| inputs.of_graphs(error))?;
-    let finished = match comm.rank() {
-        0 => finish(args, &inputs, answers, n_ranks),
-        _ => Ok(()),
-    };
-    settle(&mut comm, finished, deadline)
+    world.on_first(|| finish(args, &inputs, answers, n_ranks))
 }
 
 /// `process` is the rank of this process, if it is one of several.
@@ -179,8 +171,8 @@ fn printed<'a>(
 ) -> Answer<'a> {
     let (problem, graph, origin) = (inputs.problem, &inputs.graphs[i], &inputs.origins[i]);
     let is_shared = n_ranks > 1 || args.exchange.communication.is_some();
-    let sizes = (graph.n_nodes(), graph.n_edges());
-    let paper = PaperModel::of_state(n_ranks, sizes, inputs.policy.config.shape());
+    let (n_nodes, n_edges) = (graph.n_nodes(), graph.n_edges());
+    let paper = PaperModel::of_state(n_ranks, n_nodes, n_edges, inputs.policy.config.shape());
     // Of a batch the exchange is that of all graphs, which no one answer can give.
     let exchange = answer
         .exchange

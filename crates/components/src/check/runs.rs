@@ -174,24 +174,21 @@ impl Case<'_> {
     }
 
     pub(crate) fn compare(&self, a: &str, of_a: &Run, b: &str, of_b: &Run) -> Result<(), Error> {
+        let names = [a, b];
         for (i, (x, y)) in of_a.results.iter().zip(&of_b.results).enumerate() {
-            self.compare_bits(&format!("result {i}"), (a, &x.values), (b, &y.values))?;
+            self.compare_bits(&format!("result {i}"), names, [&x.values, &y.values])?;
         }
         let (x, y) = (&of_a.gradients, &of_b.gradients);
         let what = "the gradient by the parameters";
-        self.compare_bits(what, (a, &x.by_params), (b, &y.by_params))?;
+        self.compare_bits(what, names, [&x.by_params, &y.by_params])?;
         for (i, (x, y)) in x.by_inputs.iter().zip(&y.by_inputs).enumerate() {
-            self.compare_bits(&format!("the gradient by input {i}"), (a, x), (b, y))?;
+            self.compare_bits(&format!("the gradient by input {i}"), names, [x, y])?;
         }
         Ok(())
     }
 
-    fn compare_bits(
-        &self,
-        what: &str,
-        (a, of_a): (&str, &[f32]),
-        (b, of_b): (&str, &[f32]),
-    ) -> Result<(), Error> {
+    fn compare_bits(&self, what: &str, names: [&str; 2], values: [&[f32]; 2]) -> Result<(), Error> {
+        let ([a, b], [of_a, of_b]) = (names, values);
         let differ = |(x, y): (&f32, &f32)| x.to_bits() != y.to_bits();
         match of_a.iter().zip(of_b).position(differ) {
             None => Ok(()),

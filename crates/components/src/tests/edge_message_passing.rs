@@ -13,12 +13,19 @@ use crate::{
     NodeUpdate, check,
 };
 
+/// Numbers of features of a node and of an edge.
+#[derive(Clone, Copy)]
+struct Features {
+    of_node: usize,
+    of_edge: usize,
+}
+
 fn build(
-    (of_node, of_edge): (usize, usize),
+    features: Features,
     shape: &EdgeMessagePassingShape,
     seed: u64,
 ) -> (Params, Space, EdgeMessagePassing) {
-    let space = Space::graph(of_node, of_edge).unwrap();
+    let space = Space::graph(features.of_node, features.of_edge).unwrap();
     let start = Initialiser {
         seed,
         ..Initialiser::default()
@@ -29,14 +36,14 @@ fn build(
 }
 
 /// Loops and repeated edges among them.
-fn graph(n_nodes: u32, n_edges: usize, (of_node, of_edge): (usize, usize), seed: u64) -> Value {
+fn graph(n_nodes: u32, n_edges: usize, features: Features, seed: u64) -> Value {
     let mut stream = KeyedRng::new(seed, "graph", 0);
     let mut end = || stream.below_u32(n_nodes);
     Value::Graph(GraphValue {
         n_nodes,
         edges: (0..n_edges).map(|_| [end(), end()]).collect(),
-        node_features: normals(n_nodes as usize * of_node, seed ^ 1),
-        edge_features: normals(n_edges * of_edge, seed ^ 2),
+        node_features: normals(n_nodes as usize * features.of_node, seed ^ 1),
+        edge_features: normals(n_edges * features.of_edge, seed ^ 2),
     })
 }
 
@@ -109,13 +116,14 @@ proptest! {
     #[test]
     fn rounds_are_the_papers_equation(
         sizes in prop::collection::vec((1u32..9, prop_oneof![Just(0usize), 1usize..20, Just(65)]), 1..4),
-        features in (1usize..4, 0usize..3),
+        (of_node, of_edge) in (1usize..4, 0usize..3),
         (width, hidden) in (1usize..6, prop::collection::vec(1usize..6, 0..2)),
         (n_rounds, update, is_mean) in (0usize..4, updates(), any::<bool>()),
         seed in any::<u64>(),
     ) {
         let aggregation = if is_mean { Aggregation::Mean } else { Aggregation::Sum };
         let shape = EdgeMessagePassingShape { width, hidden, n_rounds, aggregation, update };
+        let features = Features { of_node, of_edge };
         let (params, space, gnn) = build(features, &shape, seed);
         let graphs = sizes.iter().zip(seed % 1000..).map(|(&(n, m), seed)| graph(n, m, features, seed));
         let graphs: Vec<Value> = graphs.collect();
@@ -167,7 +175,14 @@ fn the_graph_network_passes_the_check() {
             aggregation,
             update,
         };
-        let (params, space, gnn) = build((2, of_edge), &shape, 6);
+        let (params, space, gnn) = build(
+            Features {
+                of_node: 2,
+                of_edge,
+            },
+            &shape,
+            6,
+        );
         let over_time = |width| rows(width).over_time();
         let inputs = match of_edge {
             0 => vec![over_time(2)],
@@ -193,8 +208,12 @@ fn the_graph_network_passes_the_check() {
 
 #[test]
 fn what_does_not_fit_the_batch_is_refused() {
-    let (params, space, gnn) = build((2, 1), &EdgeMessagePassingShape::default(), 1);
-    let batch = EdgeBatch::new(&space, &[graph(3, 4, (2, 1), 1)]).unwrap();
+    let features = |of_edge| Features {
+        of_node: 2,
+        of_edge,
+    };
+    let (params, space, gnn) = build(features(1), &EdgeMessagePassingShape::default(), 1);
+    let batch = EdgeBatch::new(&space, &[graph(3, 4, features(1), 1)]).unwrap();
     let mut ctx = Recorder::new(&params, 0, 1);
     let (nodes, edges) = (
         batch.nodes(&mut ctx).unwrap(),
@@ -237,6 +256,14 @@ fn batches_that_cannot_be_are_refused() {
         "{found}"
     );
     assert!(EdgeBatch::new(&Space::discrete(2).unwrap(), &[]).is_err());
-    let other = graph(3, 4, (2, 2), 1);
+    let other = graph(
+        3,
+        4,
+        Features {
+            of_node: 2,
+            of_edge: 2,
+        },
+        1,
+    );
     assert!(EdgeBatch::new(&space, &[other]).is_err());
 }

@@ -1,7 +1,7 @@
 //! First values: their bounds, orthogonality, and what they depend on.
 
 use proptest::prelude::*;
-use shardgraph_autodiff::Params;
+use shardgraph_autodiff::{Params, Shape};
 use shardgraph_environments::space::Space;
 
 use crate::{
@@ -9,9 +9,10 @@ use crate::{
     Linear, Lstm, QNetwork, QNetworkShape,
 };
 
-fn weights(rule: Initialisation, scope: &str, (n, m): (usize, usize), seed: u64) -> Vec<f32> {
+fn weights(rule: Initialisation, scope: &str, shape: Shape, seed: u64) -> Vec<f32> {
     let mut params = Params::new();
-    Linear::build(&mut params, scope, n, m, Initialiser { rule, seed }).unwrap();
+    let start = Initialiser { rule, seed };
+    Linear::build(&mut params, scope, shape.rows, shape.cols, start).unwrap();
     params.flat().to_vec()
 }
 
@@ -22,7 +23,7 @@ proptest! {
         m in prop_oneof![1usize..6, 63usize..66],
         seed in any::<u64>(),
     ) {
-        let all = weights(Initialisation::Orthogonal(Gains::all(2.0)), "w", (n, m), seed);
+        let all = weights(Initialisation::Orthogonal(Gains::all(2.0)), "w", Shape::new(n, m), seed);
         let (w, b) = all.split_at(n * m);
         prop_assert!(b.iter().all(|&b| b == 0.0));
         let at = |i: usize, j: usize| f64::from(w[i * m + j]);
@@ -43,7 +44,7 @@ proptest! {
 
 #[test]
 fn fan_in_is_uniform_between_its_bounds() {
-    let all = weights(Initialisation::FanIn, "w", (64, 200), 3);
+    let all = weights(Initialisation::FanIn, "w", Shape::new(64, 200), 3);
     let mean = all.iter().map(|&x| f64::from(x)).sum::<f64>() / all.len() as f64;
     let variance = all.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / all.len() as f64;
     assert!(all.iter().all(|x| x.abs() <= 0.125));
@@ -57,7 +58,7 @@ fn values_depend_on_seed_and_name_alone() {
         Initialisation::FanIn,
         Initialisation::Orthogonal(Gains::all(1.0)),
     ] {
-        let of = |scope: &str, seed| weights(rule, scope, (3, 4), seed);
+        let of = |scope: &str, seed| weights(rule, scope, Shape::new(3, 4), seed);
         assert_eq!(of("a", 1), of("a", 1));
         assert_ne!(of("a", 1), of("a", 2));
         assert_ne!(of("a", 1), of("b", 1));

@@ -10,7 +10,8 @@ use super::{assert_close, between, choices, normals, rows, rows_over_time, run, 
 use crate::naive::{self, Transition, td_error};
 use crate::{
     DqnBatch, DqnLoss, EnvironmentSpaces, Error, ImpalaBatch, ImpalaLoss, Initialiser,
-    PolicyAndValue, QNetwork, QNetworkShape, Reduction, Reinforce, SoftmaxPolicy, TdLoss, check,
+    PolicyAndValue, QNetwork, QNetworkShape, Reduction, Reinforce, SoftmaxPolicy, TdLoss, VTrace,
+    check,
 };
 
 fn one_hot(actions: &[usize], n: usize) -> Vec<f32> {
@@ -484,7 +485,7 @@ fn impalas_loss_is_its_formula() {
         values: f64s(&values),
         bootstrap: f64::from(bootstrap[0]),
     };
-    let (targets, advantages) = naive::v_trace(&trajectory, (1.0, 1.0, 1.0));
+    let (targets, advantages) = naive::v_trace(&trajectory, VTrace::default());
     let policy: f64 = (0..4).map(|i| -logs[i] * advantages[i]).sum();
     let baseline: f64 = (0..4)
         .map(|i| (f64::from(values[i]) - targets[i]).powi(2))

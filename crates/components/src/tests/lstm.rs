@@ -48,9 +48,10 @@ fn naive_unroll(
     weights: &LstmWeights,
     x: &[f32],
     begins: &[f32],
-    (hidden, cell): (&[f32], &[f32]),
-    (n_inputs, n_hidden): (usize, usize),
+    hidden: &[f32],
+    cell: &[f32],
 ) -> [Vec<f64>; 3] {
+    let [n_inputs, n_hidden] = [&weights.weight_ih, &weights.weight_hh].map(|w| w[0].len());
     let n_batch = hidden.len() / n_hidden;
     let (mut hidden, mut cell) = (f64s(hidden), f64s(cell));
     let mut outputs = Vec::new();
@@ -96,7 +97,7 @@ proptest! {
             Ok(vec![outputs, state.hidden, state.cell])
         });
         let weights = weights(&params, n_inputs, n_hidden);
-        let expected = naive_unroll(&weights, &x, &begins, (&h, &c), (n_inputs, n_hidden));
+        let expected = naive_unroll(&weights, &x, &begins, &h, &c);
         for (given, expected) in out.iter().zip(&expected) {
             assert_close(given, expected, 1e-5);
         }

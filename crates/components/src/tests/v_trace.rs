@@ -58,8 +58,7 @@ proptest! {
         let settings = VTrace { rho_bar, c_bar, lambda };
         let out = run(&Params::new(), &inputs, |ctx, vars| apply(settings, ctx, vars));
         for b in 0..n_batch {
-            let clips = [rho_bar, c_bar, lambda].map(f64::from);
-            let expected = v_trace(&trajectory(&columns, n_batch, b), clips.into());
+            let expected = v_trace(&trajectory(&columns, n_batch, b), settings);
             let of = |i: usize| out[i].iter().skip(b).step_by(n_batch).copied().collect::<Vec<f32>>();
             // Errors of later steps come back multiplied by clipped ratios, so the largest target is the scale.
             let scale = expected.0.iter().chain(&expected.1).fold(1.0, |max: f64, x| max.max(x.abs()));

@@ -1,5 +1,8 @@
 //! Finds the kernels of a source by a scan for `__global__`; no compiler is asked.
 
+#[path = "../../../device/build/instances.rs"]
+mod instances;
+
 /// A kernel as the scan sees it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
@@ -11,7 +14,9 @@ pub(super) struct Kernel {
 /// Every `__global__` function of a source, each name once (the twin of a kernel for the other
 /// compiler has the same name).
 pub(super) fn scan(source: &str) -> Result<Vec<Kernel>, String> {
-    let code = without_comments(source);
+    let code = instances::written_out(source);
+    let code = code.map_err(|(line, what)| format!("{line}: {what}"))?;
+    let code = without_comments(&code);
     let mut kernels: Vec<Kernel> = Vec::new();
     for (at, word) in code.match_indices("__global__") {
         let line = code[..at].matches('\n').count() + 1;
@@ -114,6 +119,21 @@ mod tests {
             extern \"C\" __global__ void twin(int n) { portable(); }\n#endif\n";
         assert_eq!(names(source), [("twin".to_owned(), "1024".to_owned())]);
         assert_eq!(names("// no newline at the end"), []);
+    }
+
+    #[test]
+    fn instances_of_a_macro_are_kernels() {
+        let one = "#define ONE(name, N) \\\n extern \"C\" __global__ void __launch_bounds__(N) name##_fwd(int x) {}\n";
+        let expected = [("a_fwd", "(32)"), ("b_fwd", "(64)")];
+        assert_eq!(
+            names(&format!("{one}ONE(a, 32)\nONE(b, 64)\n")),
+            expected.map(|(name, bounds)| (name.to_owned(), bounds.to_owned()))
+        );
+        assert!(
+            scan(&format!("{one}ONE(a)\n"))
+                .unwrap_err()
+                .starts_with("3: ")
+        );
     }
 
     #[test]

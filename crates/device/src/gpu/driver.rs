@@ -9,6 +9,12 @@ use super::kernels::Kernel;
 use super::launch::Launch;
 use crate::{DeviceKind, Error, ErrorKind, MatMul};
 
+/// Writes a piece of what goes to a device: a multiple of 4096 bytes long, but for the last, and aligned to 8.
+pub(crate) type Fill<'f> = &'f mut dyn FnMut(&mut [u8]) -> bool;
+
+/// Takes a piece of what comes from a device, of the same kind.
+pub(crate) type Take<'t> = &'t mut dyn FnMut(&[u8]) -> bool;
+
 /// Memory, order and launches of one stream of one device.
 ///
 /// Addresses are the device's own. Calls are asynchronous and take effect in the order in which they are made.
@@ -44,17 +50,18 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// `bytes` bytes from `address` on are memory of `allocate`.
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error>;
 
-    /// Copies from the host; the source is free when the call returns.
+    /// Copies `bytes` bytes from the host, piece by piece as `fill` writes them into memory that the device copies from. Ends early
+    /// where it answers false.
     ///
     /// # Safety
-    /// The target is memory of `allocate` and holds the source.
-    unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error>;
+    /// `bytes` bytes from the target on are memory of `allocate`.
+    unsafe fn upload(&self, target: u64, bytes: usize, fill: Fill<'_>) -> Result<(), Error>;
 
-    /// Copies to the host and waits for it.
+    /// Copies `bytes` bytes to the host, and gives them to `take` piece by piece as they come. Ends early where it answers false.
     ///
     /// # Safety
-    /// The source is memory of `allocate` and holds the target.
-    unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error>;
+    /// `bytes` bytes from the source on are memory of `allocate`.
+    unsafe fn download(&self, source: u64, bytes: usize, take: Take<'_>) -> Result<(), Error>;
 
     /// # Safety
     /// Both runs of `bytes` are memory of `allocate` and do not overlap.

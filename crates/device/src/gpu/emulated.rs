@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use self::calls::{Call, StreamHandle};
 use self::library::Functions;
+use super::driver::{Fill, Take};
 use super::kernels::Kernel;
 use super::{Driver, Launch, Timeout};
+use crate::buffer::bytes_of_mut;
 use crate::{DeviceKind, Error, ErrorKind, Timer, free_host_bytes};
 
 /// A queue is worked through when it gets this long, so that memory that was given back does not pile up.
@@ -78,10 +80,20 @@ enum Event {
 #[derive(Debug)]
 enum Command {
     Work(Work),
-    Upload { source: Vec<u8>, target: u64 },
-    Free { address: u64 },
-    Record { event: u64 },
-    Wait { event: u64 },
+    Upload {
+        source: Vec<u64>,
+        target: u64,
+        bytes: usize,
+    },
+    Free {
+        address: u64,
+    },
+    Record {
+        event: u64,
+    },
+    Wait {
+        event: u64,
+    },
     Call(Call),
 }
 
@@ -181,8 +193,13 @@ impl Machine {
                     target,
                     bytes,
                 }) => std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, bytes),
-                Command::Upload { source, target } => {
-                    std::ptr::copy_nonoverlapping(source.as_ptr(), target as *mut u8, source.len());
+                Command::Upload {
+                    source,
+                    target,
+                    bytes,
+                } => {
+                    let source = source.as_ptr().cast::<u8>();
+                    std::ptr::copy_nonoverlapping(source, target as *mut u8, bytes);
                 }
                 Command::Free { address } => self.functions.give_back(address),
                 Command::Work(Work::Launch { .. })
@@ -318,17 +335,22 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
-        let source = source.to_vec();
-        self.queue(Command::Upload { source, target });
+    unsafe fn upload(&self, target: u64, bytes: usize, fill: Fill<'_>) -> Result<(), Error> {
+        let mut source = vec![0u64; bytes.div_ceil(8)];
+        if fill(&mut bytes_of_mut(&mut source)[..bytes]) {
+            self.queue(Command::Upload {
+                source,
+                target,
+                bytes,
+            });
+        }
         Ok(())
     }
 
-    unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
+    unsafe fn download(&self, source: u64, bytes: usize, take: Take<'_>) -> Result<(), Error> {
         self.synchronize()?;
-        let len = target.len();
-        // SAFETY: the caller's promise; a slice of the host never overlaps memory of the emulator.
-        unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target.as_mut_ptr(), len) };
+        // SAFETY: the caller's promise; all work is done, and the caller gives none until this call returns.
+        take(unsafe { std::slice::from_raw_parts(source as *const u8, bytes) });
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod capture;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod driver;
+mod dry_run;
 mod emulated;
 mod kernels;
 mod launch;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::buffer::{Store, bytes_of, bytes_of_mut};
+use crate::buffer::{Store, values_of, values_of_mut};
 use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
 
 pub use arg::Arg;
@@ -149,6 +150,11 @@ impl Gpu {
         Ok(self.beside(self.driver.new_stream()?))
     }
 
+    /// A device of this kind whose driver does nothing.
+    pub(crate) fn dry_run(&self) -> Self {
+        Self::alone(Arc::new(dry_run::DryRun::new(self.kind())))
+    }
+
     /// The same stream, whose `n`-th allocation from now on fails once (counted from 0).
     pub(crate) fn failing_at(&self, n: u64) -> Self {
         Self {
@@ -232,31 +238,68 @@ impl Gpu {
         values: &[T],
         buffer: &mut Buffer<T>,
     ) -> Result<(), Error> {
+        assert_eq!(buffer.len(), values.len(), "the caller checks");
+        let mut rest = values;
+        self.fill(buffer, |piece| {
+            let (next, behind) = rest.split_at(piece.len());
+            piece.copy_from_slice(next);
+            rest = behind;
+            Ok(())
+        })
+    }
+
+    /// Fills a buffer piece by piece, in memory that the device copies from.
+    pub(crate) fn fill<T: Scalar, E: From<Error>>(
+        &self,
+        buffer: &mut Buffer<T>,
+        mut fill: impl FnMut(&mut [T]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.capture.refuse("copy from the host")?;
         let memory = self.memory_to_write("write", buffer)?;
-        assert_eq!(memory.bytes, size_of_val(values), "the caller checks");
-        if memory.bytes > 0 {
-            // SAFETY: the memory is this driver's and has exactly the size of the values.
-            unsafe { self.driver.upload(bytes_of(values), memory.address)? };
-            self.traffic.to_device.add(memory.bytes);
+        if memory.bytes == 0 {
+            return Ok(());
         }
-        Ok(())
+        let mut filled = Ok(());
+        let mut piece = |bytes: &mut [u8]| {
+            filled = fill(values_of_mut(bytes));
+            filled.is_ok()
+        };
+        // SAFETY: the memory is this driver's and has this size.
+        unsafe { (self.driver).upload(memory.address, memory.bytes, &mut piece)? };
+        self.traffic.to_device.add(memory.bytes);
+        filled
     }
 
     pub(crate) fn download<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
+        let mut values = Vec::with_capacity(buffer.len());
+        self.take_all(buffer, |piece| {
+            values.extend_from_slice(piece);
+            Ok::<(), Error>(())
+        })?;
+        Ok(values)
+    }
+
+    /// Gives a buffer's values away piece by piece, from memory that the device copies to.
+    pub(crate) fn take_all<T: Scalar, E: From<Error>>(
+        &self,
+        buffer: &Buffer<T>,
+        mut take: impl FnMut(&[T]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.capture.refuse("copy to the host")?;
         let memory = self.memory("download", buffer)?;
         self.finish_group()?;
-        let mut values = vec![T::default(); buffer.len()];
-        if memory.bytes > 0 {
-            // SAFETY: the memory is this driver's and has exactly the size of the values.
-            unsafe {
-                self.driver
-                    .download(memory.address, bytes_of_mut(&mut values))?;
-            }
-            self.traffic.to_host.add(memory.bytes);
+        if memory.bytes == 0 {
+            return Ok(());
         }
-        Ok(values)
+        let mut taken = Ok(());
+        let mut piece = |bytes: &[u8]| {
+            taken = take(values_of(bytes));
+            taken.is_ok()
+        };
+        // SAFETY: the memory is this driver's and has this size.
+        unsafe { (self.driver).download(memory.address, memory.bytes, &mut piece)? };
+        self.traffic.to_host.add(memory.bytes);
+        taken
     }
 
     /// Copies `source` over `target`, which has the same length.

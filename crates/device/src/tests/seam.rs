@@ -272,6 +272,35 @@ fn bytes_that_are_held_are_counted() {
     }
 }
 
+/// The work of the test above without the device: its peak, and not a byte of its own.
+#[test]
+fn a_dry_run_holds_what_the_device_would() {
+    for device in gpus() {
+        let work = |device: &Device| {
+            let x = device.upload(&[2.0f32; 1000]).unwrap();
+            let mut y = device.zeros(1000).unwrap();
+            scale(device, 3.0, &x, &mut y).unwrap();
+            drop(x);
+            let z: Buffer<u64> = device.allocate(300).unwrap();
+            device.synchronize().unwrap();
+            (device.download(&y).unwrap(), z.len())
+        };
+        let (real, dry) = (device.new_stream().unwrap(), device.dry_run().unwrap());
+        let (found, _) = work(&real);
+        assert_eq!(found, [6.0; 1000]);
+        let (found, _) = work(&dry);
+        assert_eq!(found, [0.0; 1000]);
+        assert_eq!(real.take_peak_bytes(), 8000);
+        assert_eq!(dry.take_peak_bytes(), 8000);
+        assert_eq!((dry.kind(), dry.held_bytes()), (device.kind(), 0));
+        let mut foreign: Buffer = device.zeros(1000).unwrap();
+        let x: Buffer = dry.zeros(1000).unwrap();
+        assert!(dry.copy(&x, &mut foreign).is_err());
+        assert!(dry.capture(&[], || Ok(())).is_err());
+    }
+    assert!(Device::host().dry_run().is_err());
+}
+
 #[test]
 fn free_bytes_are_known_where_the_system_says() {
     for device in devices() {

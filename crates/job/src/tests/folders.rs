@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{FILES, checkpoint, listing, newest, run, take_steps};
-use crate::{Checkpoint, Error, Folder, N_KEPT};
+use crate::{Checkpoint, Error, Folder, N_KEPT, RunRecorder, World};
 
 #[test]
 fn a_folder_is_of_one_run_and_one_process() {
@@ -297,4 +297,61 @@ fn taking_a_folder_removes_the_temporary_files_of_dead_processes() {
     fs::write(&inside, "{").unwrap();
     Folder::of_old_run(scratch.path(), FILES).unwrap();
     assert!(!left.exists() && !inside.exists());
+}
+
+/// A checkpoint with a file beside it is the only one, and is no checkpoint without that file, or with another length of it.
+#[test]
+fn files_beside_a_checkpoint_belong_to_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let rows = scratch.path().join("00000007.rows");
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
+    let recorder = RunRecorder::of_checkpoints(folder);
+    let with_rows = |step| {
+        let mut checkpoint = checkpoint(step);
+        checkpoint.add_beside("00000007.rows", 5).unwrap();
+        let twice = checkpoint.add("00000007.rows", Vec::new()).unwrap_err();
+        assert!(twice.to_string().contains("has such a file already"));
+        checkpoint
+    };
+    fs::write(&rows, "12345").unwrap();
+    for step in [1, 2] {
+        recorder.write_checkpoint(&with_rows(step)).unwrap();
+    }
+    let found = || Checkpoint::newest(scratch.path(), FILES);
+    let newest = found().unwrap().unwrap();
+    assert_eq!(newest.step(), 2);
+    assert_eq!(newest.files_beside(), with_rows(2).files_beside());
+    let names = listing(scratch.path());
+    assert_eq!(names, ["00000007.rows", "checkpoint-0000000002"]);
+    fs::write(&rows, "1234").unwrap();
+    let error = found().unwrap_err().to_string();
+    let want = "MANIFEST says 5 bytes, and there are 4 bytes;";
+    assert!(
+        error.starts_with(&rows.display().to_string()) && error.contains(want),
+        "{error}"
+    );
+    fs::remove_file(&rows).unwrap();
+    let error = found().unwrap_err().to_string();
+    assert!(error.contains("names this file, which is gone"), "{error}");
+    // Of no interest to who wants the settings alone.
+    let files = Checkpoint::newest_files(scratch.path(), &["run.json"]);
+    assert_eq!(files.unwrap().unwrap().step(), 2);
+    recorder.remove_checkpoints().unwrap();
+    assert!(listing(scratch.path()).is_empty());
+}
+
+/// No rank of another folder could go on from a part of a checkpoint.
+#[test]
+fn a_checkpoint_with_files_beside_it_is_not_sent() {
+    let sent = World::Threads(2).run(Default::default(), |ranks| {
+        let mut own = checkpoint(3);
+        own.add_beside("rows", 5)?;
+        let own = ranks.is_first().then_some(own);
+        ranks.broadcast_checkpoint(own).map(drop)
+    });
+    let error: Error = sent.unwrap_err();
+    assert!(
+        error.to_string().contains("too large to be sent"),
+        "{error}"
+    );
 }

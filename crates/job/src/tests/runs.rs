@@ -22,8 +22,8 @@ impl Trainer for Counter {
         self.step
     }
 
-    fn is_stopped(&self) -> bool {
-        self.step >= self.stops_after
+    fn is_over(&self, until: u64) -> bool {
+        self.step >= until.min(self.stops_after)
     }
 
     fn advance(&mut self, _: &mut Ranks<'_>) -> Result<u64, Error> {
@@ -45,14 +45,6 @@ impl Trainer for Counter {
         fs::write(folder.join("kept"), self.step.to_string()).unwrap();
         Ok(())
     }
-
-    fn params_hash(&self) -> Option<u64> {
-        None
-    }
-
-    fn write_results(&self, _: &Path) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 /// Steps reported, the last checkpoint, and what was left behind it.
@@ -71,15 +63,21 @@ fn go(n_ranks: u32, stops_after: u64, every: u64) -> (Vec<u64>, Option<u64>, Str
             })
         };
         let (mut counter, taken) = place.load(ranks, new, |_, _| Err(Error::Torn))?;
-        let recorder = place.open(ranks, taken)?;
+        let mut recorder = place.open(ranks, taken)?;
         let options = LoopOptions {
             until: 10,
             schedule: Some(CheckpointSchedule::every_steps(every)),
         };
         let mut steps = Vec::new();
-        run(&mut counter, ranks, recorder, options, &mut |step| {
-            steps.push(*step);
-        })?;
+        run(
+            &mut counter,
+            ranks,
+            recorder.as_mut(),
+            options,
+            &mut |step| {
+                steps.push(*step);
+            },
+        )?;
         Ok::<_, Error>(steps)
     });
     let folder = scratch.path().join("run");

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_storage::direct::BounceBuffer;
 
 use super::visits::{GroupKey, Schedule, swaps};
+use crate::kernels::sgns::AliasTable;
 use crate::{Config, DiskOptions, Error, Store};
 
 /// Groups of the tables' parts, and how many of them are in memory.
@@ -101,7 +102,7 @@ const JOBS: u32 = 4;
 pub(crate) fn fixed_bytes(store: &Store, n_groups: u32) -> u64 {
     let largest = store.head.counts.iter().max().copied().unwrap_or(0);
     let bytes_per_edge = if store.is_weighted() { 48 } else { 24 };
-    let negatives = 8 * u64::from(store.n_nodes());
+    let negatives = AliasTable::bytes_of(store.n_nodes().into());
     let n_jobs = u64::from(store.n_parts().div_ceil(n_groups));
     store.head.held_bytes()
         + negatives

@@ -40,6 +40,8 @@ impl BucketPass {
 /// of its one table, or one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
+    /// 1 or 2.
+    pub(crate) order: u32,
     /// Parts of the first table.
     pub(crate) vertex_parts: Vec<u32>,
     /// A part of the last table, other than those.
@@ -58,7 +60,27 @@ const BLOCKS: usize = 2 * SIDE_BY_SIDE;
 /// Least parts of a block, where there are parts for as many blocks as contexts.
 const PARTS_OF_BLOCK: usize = 2;
 
+/// A part of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartKey {
+    pub(crate) table: u32,
+    pub(crate) part: u32,
+}
+
 impl Job {
+    /// Its vertex parts, then its context part.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = PartKey> {
+        let vertex = self.vertex_parts.iter();
+        let vertex = vertex.map(|&part| PartKey { table: 0, part });
+        vertex.chain(self.context())
+    }
+
+    /// Its context part.
+    pub(crate) fn context(&self) -> Option<PartKey> {
+        let table = self.order - 1;
+        self.context_part.map(|part| PartKey { table, part })
+    }
+
     pub(crate) fn n_samples(&self) -> u64 {
         self.bucket_passes
             .iter()
@@ -258,6 +280,16 @@ pub(crate) struct Pass<'p> {
 }
 
 impl Pass<'_> {
+    /// True if no step is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.visits.is_empty()
+    }
+
+    /// Samples of the order before the next step.
+    pub(crate) fn samples_before(&self) -> u64 {
+        self.done
+    }
+
     /// The visits that are left, from that of the next step on.
     pub(crate) fn visits(&self) -> Vec<Visit> {
         self.visits.iter().cloned().collect()
@@ -310,6 +342,7 @@ impl Iterator for Pass<'_> {
         }
         let mut jobs = |round: Round| -> Vec<Job> {
             let job = |parts: JobParts| Job {
+                order: self.planner.order,
                 bucket_passes: self.bucket_passes(&parts),
                 vertex_parts: parts.vertex,
                 context_part: parts.context,

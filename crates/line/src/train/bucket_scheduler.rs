@@ -12,14 +12,7 @@ use super::rows::PartRows;
 use super::scalar::Scalar;
 use super::worker_pool::{locked, panicked, spawn};
 use crate::Error;
-use crate::schedule::{Job, Step};
-
-/// A part of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PartKey {
-    pub(super) table: usize,
-    pub(super) part: u32,
-}
+use crate::schedule::{Job, PartKey, Step};
 
 /// Rows of parts that no job works on.
 pub(super) type IdleRows<T> = BTreeMap<PartKey, PartRows<T>>;
@@ -27,19 +20,8 @@ pub(super) type IdleRows<T> = BTreeMap<PartKey, PartRows<T>>;
 /// Trains a job.
 pub(super) type TrainJob<'w, T> = dyn Fn(&mut LoadedJob<T>) -> Result<(), Error> + Sync + 'w;
 
-/// Parts of a job, in the order of its rows; `last_table` is the table of its context part.
-pub(super) fn parts_of(job: &Job, last_table: usize) -> impl Iterator<Item = PartKey> {
-    let vertex = job.vertex_parts.iter();
-    let vertex = vertex.map(|&part| PartKey { table: 0, part });
-    vertex.chain(job.context_part.map(|part| PartKey {
-        table: last_table,
-        part,
-    }))
-}
-
-/// Threads of an order and their shared state.
+/// Threads of a run and their shared state.
 pub(super) struct BucketScheduler<'w, T: Scalar> {
-    last_table: usize,
     train: &'w TrainJob<'w, T>,
     state: Mutex<State<T>>,
     /// Notified of a new step, of a job that ended, and of the end.
@@ -66,9 +48,8 @@ enum Role {
 
 impl<'w, T: Scalar> BucketScheduler<'w, T> {
     /// A scheduler without threads besides the caller's.
-    pub(super) fn new(last_table: usize, train: &'w TrainJob<'w, T>) -> BucketScheduler<'w, T> {
+    pub(super) fn new(train: &'w TrainJob<'w, T>) -> BucketScheduler<'w, T> {
         BucketScheduler {
-            last_table,
             train,
             state: Mutex::new(State {
                 waiting: BTreeMap::new(),
@@ -118,7 +99,7 @@ impl<'w, T: Scalar> BucketScheduler<'w, T> {
     pub(super) fn step(&self, step: &Step, idle: IdleRows<T>) -> Result<IdleRows<T>, Error> {
         let mut state = locked(&self.state);
         for (number, job) in step.jobs().enumerate() {
-            for part in parts_of(job, self.last_table) {
+            for part in job.parts() {
                 state.queues.entry(part).or_default().push_back(number);
             }
             state.waiting.insert(number, job.clone());
@@ -148,9 +129,9 @@ impl<'w, T: Scalar> BucketScheduler<'w, T> {
     }
 
     fn work_as(&self, role: Role) {
-        let mut context_part = None;
-        while let Some((number, mut loaded)) = self.next(role, context_part) {
-            context_part = loaded.job.context_part;
+        let mut context = None;
+        while let Some((number, mut loaded)) = self.next(role, context) {
+            context = loaded.job.context();
             let unfinished = Unfinished(self);
             let done = (self.train)(&mut loaded);
             self.put_back(number, loaded, done.err());
@@ -161,15 +142,15 @@ impl<'w, T: Scalar> BucketScheduler<'w, T> {
     /// A job that can begin, with its rows; waits for one, `None` where nothing is left to do.
     ///
     /// A job with the thread's last context part comes first: its cache holds that part.
-    fn next(&self, role: Role, context_part: Option<u32>) -> Option<(usize, LoadedJob<T>)> {
+    fn next(&self, role: Role, context: Option<PartKey>) -> Option<(usize, LoadedJob<T>)> {
         let mut state = locked(&self.state);
         loop {
             let is_idle = state.failure.is_some() || state.waiting.is_empty();
             if state.is_over || (is_idle && role == Role::Caller) {
                 return None;
             }
-            if let Some(number) = self.ready(&state, context_part).filter(|_| !is_idle) {
-                let loaded = self.load(&mut state, number)?;
+            if let Some(number) = ready(&state, context).filter(|_| !is_idle) {
+                let loaded = load(&mut state, number)?;
                 state.n_running += 1;
                 return Some((number, loaded));
             }
@@ -177,52 +158,14 @@ impl<'w, T: Scalar> BucketScheduler<'w, T> {
         }
     }
 
-    /// Takes a waiting job and the rows of its parts.
-    fn load(&self, state: &mut State<T>, number: usize) -> Option<LoadedJob<T>> {
-        let job = state.waiting.remove(&number)?;
-        let n_vertex = job.vertex_parts.len();
-        let rows = parts_of(&job, self.last_table).map(|part| state.idle.remove(&part));
-        let mut vertex_rows = rows.collect::<Option<Vec<_>>>()?;
-        let context_rows = vertex_rows.split_off(n_vertex).pop();
-        Some(LoadedJob {
-            job,
-            vertex_rows,
-            context_rows,
-        })
-    }
-
-    /// A job that is the next of all its parts: one with this context part before all others.
-    fn ready(&self, state: &State<T>, context_part: Option<u32>) -> Option<usize> {
-        let is_next = |number: usize, part: PartKey| {
-            let next = state.queues.get(&part).and_then(VecDeque::front);
-            next == Some(&number) && state.idle.contains_key(&part)
-        };
-        let is_ready = |number: usize, job: &Job| {
-            parts_of(job, self.last_table).all(|part| is_next(number, part))
-        };
-        let kept = context_part.and_then(|part| {
-            let key = PartKey {
-                table: self.last_table,
-                part,
-            };
-            let number = *state.queues.get(&key)?.front()?;
-            let job = state.waiting.get(&number)?;
-            is_ready(number, job).then_some(number)
-        });
-        let mut waiting = state.waiting.iter();
-        let mut first = || waiting.find(|&(&number, job)| is_ready(number, job));
-        kept.or_else(|| first().map(|(&number, _)| number))
-    }
-
     fn put_back(&self, number: usize, loaded: LoadedJob<T>, failure: Option<Error>) {
         let mut state = locked(&self.state);
-        for part in parts_of(&loaded.job, self.last_table) {
+        for part in loaded.job.parts() {
             let passed = state.queues.get_mut(&part).and_then(VecDeque::pop_front);
             debug_assert_eq!(passed, Some(number));
         }
         let rows = loaded.vertex_rows.into_iter().chain(loaded.context_rows);
-        let parts = parts_of(&loaded.job, self.last_table);
-        state.idle.extend(parts.zip(rows));
+        state.idle.extend(loaded.job.parts().zip(rows));
         self.end_of_job(state, failure);
     }
 
@@ -232,6 +175,37 @@ impl<'w, T: Scalar> BucketScheduler<'w, T> {
         drop(state);
         self.changed.notify_all();
     }
+}
+
+/// Takes a waiting job and the rows of its parts.
+fn load<T: Scalar>(state: &mut State<T>, number: usize) -> Option<LoadedJob<T>> {
+    let job = state.waiting.remove(&number)?;
+    let n_vertex = job.vertex_parts.len();
+    let rows = job.parts().map(|part| state.idle.remove(&part));
+    let mut vertex_rows = rows.collect::<Option<Vec<_>>>()?;
+    let context_rows = vertex_rows.split_off(n_vertex).pop();
+    Some(LoadedJob {
+        job,
+        vertex_rows,
+        context_rows,
+    })
+}
+
+/// A job that is the next of all its parts: one with this context part before all others.
+fn ready<T: Scalar>(state: &State<T>, context: Option<PartKey>) -> Option<usize> {
+    let is_next = |number: usize, part: PartKey| {
+        let next = state.queues.get(&part).and_then(VecDeque::front);
+        next == Some(&number) && state.idle.contains_key(&part)
+    };
+    let is_ready = |number: usize, job: &Job| job.parts().all(|part| is_next(number, part));
+    let kept = context.and_then(|key| {
+        let number = *state.queues.get(&key)?.front()?;
+        let job = state.waiting.get(&number)?;
+        is_ready(number, job).then_some(number)
+    });
+    let mut waiting = state.waiting.iter();
+    let mut first = || waiting.find(|&(&number, job)| is_ready(number, job));
+    kept.or_else(|| first().map(|(&number, _)| number))
 }
 
 /// Ends the waiting of the others where a job panics.
@@ -260,7 +234,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn part(table: usize, part: u32) -> PartKey {
+    fn part(table: u32, part: u32) -> PartKey {
         PartKey { table, part }
     }
 
@@ -278,6 +252,7 @@ mod tests {
     /// Rounds of two jobs: parts 0 and 1 with contexts 0 and 1, then crossed.
     fn step() -> (Step, IdleRows<f32>) {
         let job = |vertex, context| Job {
+            order: 2,
             vertex_parts: vec![vertex],
             context_part: Some(context),
             bucket_passes: Vec::new(),
@@ -302,13 +277,13 @@ mod tests {
                     // The other thread could run ahead.
                     thread::sleep(std::time::Duration::from_millis(3));
                 }
-                for part in parts_of(&loaded.job, 1) {
+                for part in loaded.job.parts() {
                     let pair = (loaded.job.vertex_parts[0], loaded.job.context_part);
                     locked(&seen).entry(part).or_default().push(pair);
                 }
                 Ok(())
             };
-            BucketScheduler::new(1, &work)
+            BucketScheduler::new(&work)
                 .with_threads(n_threads, |scheduler| {
                     for _ in 0..3 {
                         let (step, idle) = step();
@@ -341,7 +316,7 @@ mod tests {
             let (step, idle) = step();
             scheduler.step(&step, idle).map(drop)
         };
-        let error = BucketScheduler::new(1, &fails)
+        let error = BucketScheduler::new(&fails)
             .with_threads(3, one_step)
             .unwrap_err();
         assert!(matches!(error, Error::Graph(_)), "{error}");
@@ -359,13 +334,13 @@ mod tests {
             }
             panic!("no helper took a job in a minute")
         };
-        let error = BucketScheduler::new(1, &panics)
+        let error = BucketScheduler::new(&panics)
             .with_threads(2, one_step)
             .unwrap_err();
         assert!(matches!(error, Error::Thread(_)), "{error}");
         let calm = |_: &mut LoadedJob<f32>| Ok(());
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            BucketScheduler::new(1, &calm)
+            BucketScheduler::new(&calm)
                 .with_threads(3, |_| -> Result<(), Error> { panic!("the one who asks") })
         }));
         assert!(ended.is_err());
@@ -380,7 +355,7 @@ mod tests {
             builders.push(Builder::new().stack_size(1 << 50));
             let body =
                 |_: &BucketScheduler<'_, f32>| -> Result<(), Error> { panic!("not reached") };
-            let error = BucketScheduler::new(1, &calm)
+            let error = BucketScheduler::new(&calm)
                 .with_workers(builders, body)
                 .unwrap_err();
             assert!(matches!(error, Error::Thread(_)), "{error}");

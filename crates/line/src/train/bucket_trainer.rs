@@ -26,6 +26,13 @@ pub(super) struct LoadedJob<T: Scalar> {
     pub(super) context_rows: Option<PartRows<T>>,
 }
 
+impl<T: Scalar> LoadedJob<T> {
+    /// The rows of all its parts.
+    pub(super) fn rows_mut(&mut self) -> impl Iterator<Item = &mut PartRows<T>> {
+        self.vertex_rows.iter_mut().chain(&mut self.context_rows)
+    }
+}
+
 impl OrderContext<'_> {
     /// Trains on the buckets of a job.
     pub(super) fn train_job<T: Scalar>(&self, loaded: &mut LoadedJob<T>) -> Result<(), Error> {

@@ -1,18 +1,18 @@
 //! Checkpoint of tables: which files hold which groups, and how far the run is.
 //!
-//! What MANIFEST names is never written over: each write has a generation of its own, and MANIFEST,
-//! replaced as a whole, names the files of one moment between two steps. (A file that was written
-//! since then may be reused for its group.) A killed run finds that moment again; all later files
-//! are removed. The folder may hold other files too: only names of eight digits and `.rows` belong
-//! to the run, and they are left alone where there is no MANIFEST.
+//! Files of rows lie in the run's folder, beside the checkpoint that names them. What it names is never
+//! written over: each write has a generation of its own. (A file that was written since then may be
+//! reused for its group.) A killed run finds that moment again; all later files are removed. The folder
+//! may hold other files too: only names of eight digits and `.rows` belong to the run, and they are left
+//! alone where there is no checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardgraph_storage::{FolderLock, remove_leftovers, write_atomic};
+use shardgraph_job::{Checkpoint, Folder, RunRecorder};
+use shardgraph_storage::FolderLock;
 
 use super::context::RunContext;
 use super::reports::PartialLosses;
@@ -20,122 +20,69 @@ use super::row_files::{RowsFile, TableKey};
 use crate::schedule::Layout;
 use crate::{Config, Error};
 
-const SCHEMA_VERSION: u32 = 10;
-const MANIFEST: &str = "MANIFEST.json";
+const SCHEMA_VERSION: u32 = 11;
+/// The state of a run in its checkpoint.
+const STATE: &str = "run.json";
+/// Files in a checkpoint's own folder.
+const FILES: &[&str] = &[STATE];
 
 /// A point between two steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Position {
     /// Number of finished orders.
     pub(super) orders: usize,
     pub(super) pass: u32,
+    /// Steps of the pass so far.
     pub(super) step: usize,
+    /// Steps of the run so far.
+    pub(super) n_steps: u64,
+    /// Samples of the run so far.
+    pub(super) samples: u64,
     /// Losses of the pass so far, where passes are reported.
     pub(super) losses: PartialLosses,
 }
 
-/// A group and the generation of its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ManifestEntry {
-    key: TableKey,
-    generation: u64,
-}
-
-/// The manifest as it stands on disk.
+/// State of a run in its checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Manifest {
-    schema_version: u32,
+struct RunState {
     store_hash: String,
     config: Config,
     layout: Layout,
     position: Position,
-    samples: u64,
-    files: Vec<ManifestEntry>,
-    /// Of all the above.
-    fingerprint: u64,
+    /// Groups, and the generations of their files.
+    files: Vec<(TableKey, u64)>,
 }
 
-/// What remains readable of a manifest of any version.
-#[derive(Deserialize)]
-struct AnyVersion {
-    schema_version: u32,
-}
-
-impl Manifest {
+impl RunState {
     /// State before the first step.
-    fn initial(run: &RunContext<'_>) -> Result<Manifest, Error> {
-        let manifest = Manifest {
-            schema_version: SCHEMA_VERSION,
+    fn initial(run: &RunContext<'_>) -> RunState {
+        RunState {
             store_hash: format!("{:016x}", run.store.hash()),
             config: normalised(run.config),
             layout: run.layout,
             position: Position::default(),
-            samples: 0,
             files: Vec::new(),
-            fingerprint: 0,
+        }
+    }
+
+    fn of(checkpoint: &Checkpoint) -> Result<RunState, Error> {
+        Ok(checkpoint.json(STATE, SCHEMA_VERSION)?)
+    }
+
+    /// Refuses to go on from here where `initial` is the state of another run.
+    fn check_same_run(&self, origin: &str, initial: &RunState) -> Result<(), Error> {
+        let problem = if self.store_hash != initial.store_hash {
+            "a run on another graph"
+        } else if self.config != initial.config {
+            "a run with other settings"
+        } else if self.layout != initial.layout {
+            "a run with another memory limit or schedule"
+        } else {
+            return Ok(());
         };
-        manifest.sealed()
-    }
-
-    /// The manifest with its fingerprint.
-    fn sealed(self) -> Result<Manifest, Error> {
-        let open = Manifest {
-            fingerprint: 0,
-            ..self
-        };
-        let text = open.text()?;
-        Ok(Manifest {
-            fingerprint: shardgraph_storage::hash(&text),
-            ..open
-        })
-    }
-
-    fn text(&self) -> Result<Vec<u8>, Error> {
-        serde_json::to_vec(self).map_err(|e| Error::checkpoint(e.to_string()))
-    }
-
-    /// The manifest of a folder, if there is one; of another version, or damaged, it is an error.
-    fn read(folder: &Path) -> Result<Option<Manifest>, Error> {
-        let path = folder.join(MANIFEST);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("read", &path, e)),
-        };
-        if let Ok(AnyVersion { schema_version }) = serde_json::from_slice(&bytes)
-            && schema_version != SCHEMA_VERSION
-        {
-            let problem = format!("version {schema_version}, expected {SCHEMA_VERSION}");
-            return Err(wrong(folder, &problem));
-        }
-        let read = serde_json::from_slice(&bytes);
-        let manifest: Manifest =
-            read.map_err(|e| wrong(folder, &format!("no state of a run ({e})")))?;
-        match manifest.clone().sealed()?.fingerprint == manifest.fingerprint {
-            true => Ok(Some(manifest)),
-            false => Err(wrong(folder, "damaged")),
-        }
-    }
-
-    fn write(&self, folder: &Path) -> Result<(), Error> {
-        let (path, text) = (folder.join(MANIFEST), self.text()?);
-        write_atomic(&path, |out| out.write_all(&text)).map_err(|e| Error::io("write", &path, e))
-    }
-
-    /// Refuses to go on from this manifest where `initial` is that of another run.
-    fn check_same_run(&self, folder: &Path, initial: &Manifest) -> Result<(), Error> {
-        if self.store_hash != initial.store_hash {
-            return Err(wrong(folder, "a run on another graph"));
-        }
-        if self.config != initial.config {
-            return Err(wrong(folder, "a run with other settings"));
-        }
-        match self.layout == initial.layout {
-            true => Ok(()),
-            false => Err(wrong(folder, "a run with another memory limit or schedule")),
-        }
+        Err(wrong(origin, problem))
     }
 }
 
@@ -143,59 +90,56 @@ impl Manifest {
 #[derive(Debug)]
 pub(super) struct TableCheckpoint {
     folder: PathBuf,
-    manifest: Manifest,
+    /// As the newest checkpoint has it.
+    state: RunState,
     /// Newest generation of each group; groups that were never written have their first rows.
     files: BTreeMap<TableKey, u64>,
     next_generation: u64,
-    /// Keeps other processes out for as long as it is open.
-    _lock: FolderLock,
 }
 
 impl TableCheckpoint {
-    /// Begins a run in a folder, or finds the interrupted one there.
-    pub(super) fn open(folder: &Path, run: &RunContext<'_>) -> Result<TableCheckpoint, Error> {
-        fs::create_dir_all(folder).map_err(|e| Error::io("make", folder, e))?;
-        let lock = lock(folder)?;
-        let initial = Manifest::initial(run)?;
-        let manifest = match Manifest::read(folder)? {
-            Some(manifest) => {
-                manifest.check_same_run(folder, &initial)?;
-                manifest
+    /// Begins a run in a folder, or finds the interrupted one there; the recorder holds the folder.
+    pub(super) fn open(
+        folder: &Path,
+        run: &RunContext<'_>,
+    ) -> Result<(TableCheckpoint, RunRecorder), Error> {
+        let mut state = RunState::initial(run);
+        let is_new = !has_unfinished_run(folder);
+        let recorder = RunRecorder::of_checkpoints(match is_new {
+            true => Folder::of_new_run(folder, FILES, &[])?,
+            false => {
+                let (held, newest) = Folder::of_old_run(folder, FILES)?;
+                let found = RunState::of(&newest)?;
+                found.check_same_run(newest.origin(), &state)?;
+                state = found;
+                held
             }
-            None => {
-                refuse_foreign_files(folder)?;
-                initial.write(folder)?;
-                initial
-            }
-        };
-        let files = manifest.files.iter();
-        let files: BTreeMap<TableKey, u64> =
-            files.map(|file| (file.key, file.generation)).collect();
-        let checkpoint = TableCheckpoint {
+        });
+        let files: BTreeMap<TableKey, u64> = state.files.iter().copied().collect();
+        let mut checkpoint = TableCheckpoint {
             folder: folder.to_owned(),
             next_generation: files.values().max().map_or(0, |last| last + 1),
             files,
-            manifest,
-            _lock: lock,
+            state,
         };
-        remove_leftovers(&checkpoint.folder);
+        if is_new {
+            refuse_foreign_files(folder)?;
+            // From here on files of rows are the run's own.
+            recorder.write_checkpoint(&checkpoint.at(Position::default())?)?;
+        }
         checkpoint.remove_stale_files()?;
-        Ok(checkpoint)
+        Ok((checkpoint, recorder))
     }
 
     pub(super) fn position(&self) -> Position {
-        self.manifest.position
-    }
-
-    pub(super) fn samples(&self) -> u64 {
-        self.manifest.samples
+        self.state.position
     }
 
     /// The newest file of a group.
     pub(super) fn file(&self, key: TableKey) -> Option<RowsFile> {
         let generation = *self.files.get(&key)?;
         Some(RowsFile {
-            path: self.path(generation),
+            path: self.folder.join(name_of(generation)),
             key,
             generation,
         })
@@ -205,7 +149,7 @@ impl TableCheckpoint {
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let generations = self.files.values();
         generations
-            .map(|&generation| self.path(generation))
+            .map(|&generation| self.folder.join(name_of(generation)))
             .collect()
     }
 
@@ -214,54 +158,53 @@ impl TableCheckpoint {
         let generation = self.next_generation;
         self.next_generation += 1;
         let replaced = self.files.insert(key, generation);
-        let is_kept = |old: &u64| self.manifest.files.iter().any(|f| f.generation == *old);
+        let is_kept = |old: &u64| self.state.files.iter().any(|file| file.1 == *old);
         let superseded = replaced.filter(|old| !is_kept(old));
         let file = RowsFile {
-            path: self.path(generation),
+            path: self.folder.join(name_of(generation)),
             key,
             generation,
         };
-        (file, superseded.map(|old| self.path(old)))
+        (file, superseded.map(|old| self.folder.join(name_of(old))))
     }
 
-    /// Makes the present moment the one that a resumed run begins with.
+    /// Makes the present moment the one that a resumed run begins with, once the checkpoint is written.
     ///
     /// All files must be written, and outlast a power cut.
-    pub(super) fn commit(&mut self, position: Position, samples: u64) -> Result<(), Error> {
-        let files = self.files.iter();
-        let files = files.map(|(&key, &generation)| ManifestEntry { key, generation });
-        let manifest = Manifest {
-            position,
-            samples,
-            files: files.collect(),
-            ..self.manifest.clone()
-        };
-        let manifest = manifest.sealed()?;
-        manifest.write(&self.folder)?;
-        self.manifest = manifest;
-        self.remove_stale_files()
+    pub(super) fn at(&mut self, position: Position) -> Result<Checkpoint, Error> {
+        self.state.files = self.files.iter().map(|(&key, &file)| (key, file)).collect();
+        self.state.position = position;
+        let mut checkpoint = Checkpoint::new(position.n_steps);
+        checkpoint.add_json(STATE, SCHEMA_VERSION, &self.state)?;
+        for &generation in self.files.values() {
+            let name = name_of(generation);
+            let path = self.folder.join(&name);
+            let found = fs::metadata(&path).map_err(|e| Error::io("read", &path, e))?;
+            checkpoint.add_beside(&name, found.len())?;
+        }
+        Ok(checkpoint)
     }
 
-    /// Forgets a table that no answer needs; its files go with the next commit.
+    /// Forgets a table that no answer needs; its files go with the next checkpoint.
     pub(super) fn forget(&mut self, order: u32, table: u32) {
         self.files
             .retain(|key, _| (key.order, key.table) != (order, table));
     }
 
     /// Removes the run, once its answer is written. Interrupted in between, it begins anew.
-    pub(super) fn finish(mut self) -> Result<(), Error> {
+    pub(super) fn finish(mut self, recorder: &RunRecorder) -> Result<(), Error> {
         self.files.clear();
-        self.commit(Position::default(), 0)?;
-        let path = self.folder.join(MANIFEST);
-        fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))
-    }
-
-    fn path(&self, generation: u64) -> PathBuf {
-        self.folder.join(format!("{generation:08}.rows"))
+        let anew = Position {
+            n_steps: self.state.position.n_steps + 1,
+            ..Position::default()
+        };
+        recorder.write_checkpoint(&self.at(anew)?)?;
+        self.remove_stale_files()?;
+        Ok(recorder.remove_checkpoints()?)
     }
 
     /// Removes files of rows that are not of this moment.
-    fn remove_stale_files(&self) -> Result<(), Error> {
+    pub(super) fn remove_stale_files(&self) -> Result<(), Error> {
         let wanted: BTreeSet<PathBuf> = self.paths().into_iter().collect();
         let at = |e: std::io::Error| Error::io("tidy", &self.folder, e);
         for path in rows_files(&self.folder).map_err(at)? {
@@ -271,6 +214,10 @@ impl TableCheckpoint {
         }
         Ok(())
     }
+}
+
+fn name_of(generation: u64) -> String {
+    format!("{generation:08}.rows")
 }
 
 /// Files in a folder whose names are those of a run's.
@@ -291,18 +238,10 @@ fn refuse_foreign_files(folder: &Path) -> Result<(), Error> {
     match found.first() {
         None => Ok(()),
         Some(path) => Err(Error::checkpoint(format!(
-            "{}: a file of rows without a {MANIFEST}: take another folder, or empty this one",
+            "{}: a file of rows without a checkpoint: take another folder, or empty this one",
             path.display()
         ))),
     }
-}
-
-/// Holds a folder for as long as the lock lives.
-fn lock(folder: &Path) -> Result<FolderLock, Error> {
-    FolderLock::take(folder).map_err(|e| match e {
-        shardgraph_storage::Error::Io { doing, source, .. } => Error::io(doing, folder, source),
-        other => Error::checkpoint(other.to_string()),
-    })
 }
 
 /// Settings that make a run what it is: without threads and queues.
@@ -318,32 +257,25 @@ fn normalised(config: &Config) -> Config {
     }
 }
 
-fn wrong(folder: &Path, problem: &str) -> Error {
+fn wrong(origin: &str, problem: &str) -> Error {
     Error::checkpoint(format!(
-        "{}: {problem}: take another folder, or empty this one",
-        folder.join(MANIFEST).display()
+        "{origin}: {problem}: take another folder, or empty this one"
     ))
-}
-
-/// Lock of a folder, so that no other process trains in it.
-#[derive(Debug)]
-pub struct WorkFolderLock {
-    _lock: FolderLock,
 }
 
 /// Keeps other processes, and [`crate::train_on_disk`] of this one, out of a folder until the lock
 /// is dropped: while files are made there for a run.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] where another process trains there, [`Error::Io`] without such a folder.
-pub fn lock_work_folder(folder: &Path) -> Result<WorkFolderLock, Error> {
-    lock(folder).map(|lock| WorkFolderLock { _lock: lock })
+/// [`Error::Job`] where another process trains there, or without such a folder.
+pub fn lock_work_folder(folder: &Path) -> Result<FolderLock, Error> {
+    Ok(FolderLock::take(folder).map_err(shardgraph_job::Error::from)?)
 }
 
 /// True if a run was begun in a folder and did not end.
 #[must_use]
 pub fn has_unfinished_run(folder: &Path) -> bool {
-    folder.join(MANIFEST).exists()
+    !matches!(Checkpoint::newest_files(folder, FILES), Ok(None))
 }
 
 /// Refuses a folder that a run with these settings cannot have, before the graph is read; gives the
@@ -353,21 +285,20 @@ pub fn has_unfinished_run(folder: &Path) -> bool {
 /// like a run's. The softmax loss has no tables on disk.
 ///
 /// # Errors
-/// As [`crate::train_on_disk`]: [`Error::Setting`], [`Error::Checkpoint`] or [`Error::Io`].
+/// As [`crate::train_on_disk`]: [`Error::Setting`], [`Error::Checkpoint`], [`Error::Job`] or [`Error::Io`].
 pub fn check_work_folder(folder: &Path, config: &Config) -> Result<u64, Error> {
     super::check_on_disk(config)?;
     if !folder.exists() {
         return Ok(0);
     }
-    let _lock = lock(folder)?;
-    match Manifest::read(folder)? {
-        None => refuse_foreign_files(folder).map(|()| 0),
-        Some(manifest) if manifest.config != normalised(config) => {
-            Err(wrong(folder, "a run with other settings"))
-        }
-        Some(manifest) => {
-            let Position { orders, pass, .. } = manifest.position;
-            Ok(orders as u64 * u64::from(config.epochs) + u64::from(pass))
-        }
+    let _lock = lock_work_folder(folder)?;
+    let Some(newest) = Checkpoint::newest_files(folder, FILES)? else {
+        return refuse_foreign_files(folder).map(|()| 0);
+    };
+    let state = RunState::of(&newest)?;
+    if state.config != normalised(config) {
+        return Err(wrong(newest.origin(), "a run with other settings"));
     }
+    let Position { orders, pass, .. } = state.position;
+    Ok(orders as u64 * u64::from(config.epochs) + u64::from(pass))
 }

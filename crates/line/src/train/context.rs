@@ -70,6 +70,14 @@ impl<'r> RunContext<'r> {
         self.device.kind() == DeviceKind::Host
     }
 
+    /// Threads that train: all of the host, or the one that feeds a device.
+    pub(super) fn n_scheduled_threads(&self) -> usize {
+        match self.is_on_host() {
+            true => self.config.threads.min(self.store.n_parts() as usize),
+            false => 1,
+        }
+    }
+
     pub(super) fn planner(&self, order: u32) -> Result<Planner<'r>, Error> {
         let planner = Planner {
             store: self.store,
@@ -97,7 +105,7 @@ impl<'r> RunContext<'r> {
     }
 
     /// The devices' streams, rank by rank; the host has one.
-    fn streams(&self) -> Result<Vec<Stream>, Error> {
+    pub(super) fn streams(&self) -> Result<Vec<Stream>, Error> {
         let n_streams = match self.device.kind() {
             DeviceKind::Host => 1,
             _ => self.config.queues,
@@ -105,15 +113,16 @@ impl<'r> RunContext<'r> {
         let ranks = self.devices.each().iter().enumerate();
         let streams = ranks.flat_map(|of| (0..n_streams).map(move |_| of));
         let stream = |(rank, device): (usize, &Device)| -> Result<Stream, Error> {
-            let device = match device.kind() {
-                DeviceKind::Host => device.clone(),
-                _ => device.new_stream()?,
+            let (device, copies) = match device.kind() {
+                DeviceKind::Host => (device.clone(), device.clone()),
+                _ => (device.new_stream()?, device.new_stream()?),
             };
             let parts = 0..self.store.n_parts();
             let negatives = parts.map(|part| self.negatives(&device, part));
             let negatives = negatives.collect::<Result<_, _>>()?;
             Ok(Stream {
                 device,
+                copies,
                 rank,
                 negatives,
             })
@@ -140,12 +149,23 @@ impl<'r> RunContext<'r> {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) device: Device,
+    /// A stream beside it, on which the edges of the next bucket come while the kernels of this one run.
+    pub(super) copies: Device,
     pub(super) rank: usize,
     /// Noise distribution of each part; `None` where no row of it has an edge.
     pub(super) negatives: Vec<Option<AliasTable>>,
 }
 
 impl Stream {
+    /// Bytes that went to the device on both streams.
+    pub(super) fn to_device_bytes(&self) -> u64 {
+        let streams = [&self.device, &self.copies];
+        streams
+            .map(|stream| stream.traffic().to_device_bytes)
+            .iter()
+            .sum()
+    }
+
     /// A bucket on this stream's device.
     pub(super) fn rank_bucket(&self, bucket_pass: BucketPass) -> RankBucket {
         RankBucket {
@@ -159,10 +179,9 @@ impl Stream {
 #[derive(Debug)]
 pub(super) struct OrderContext<'s> {
     pub(super) run: RunContext<'s>,
-    /// 1 or 2.
-    pub(super) order: u32,
+    pub(super) planner: Planner<'s>,
     pub(super) settings: Settings,
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: &'s [Stream],
     first_rate: f32,
     /// Samples of all passes of the order.
     pub(super) n_samples: u64,
@@ -172,38 +191,20 @@ pub(super) struct OrderContext<'s> {
 impl<'s> OrderContext<'s> {
     pub(super) fn new(
         run: RunContext<'s>,
-        planner: &Planner<'_>,
+        order: u32,
+        streams: &'s [Stream],
         clock: &'s Clock,
     ) -> Result<OrderContext<'s>, Error> {
+        let planner = run.planner(order)?;
         Ok(OrderContext {
-            order: planner.order,
-            settings: run.settings(planner.order),
-            streams: run.streams()?,
+            settings: run.settings(order),
+            streams,
             first_rate: run.config.first_rate(),
             n_samples: planner.samples_of_a_pass() * u64::from(run.config.epochs),
+            planner,
             clock,
             run,
         })
-    }
-
-    /// Bytes that went to the device on the order's streams.
-    pub(super) fn to_device_bytes(&self) -> u64 {
-        let streams = self.streams.iter();
-        streams
-            .map(|stream| stream.device.traffic().to_device_bytes)
-            .sum()
-    }
-
-    /// Threads that train: all of the host, or the one that feeds a device.
-    pub(super) fn n_scheduled_threads(&self) -> usize {
-        match self.run.is_on_host() {
-            true => self
-                .run
-                .config
-                .threads
-                .min(self.run.store.n_parts() as usize),
-            false => 1,
-        }
     }
 
     /// Whether hogwild kernels of a device work: they take a bucket in one launch, and put its edges into their order themselves.
@@ -229,11 +230,15 @@ impl<'s> OrderContext<'s> {
     pub(super) fn upload(&self, stream: &Stream, bucket: Bucket) -> Result<EdgeList, Error> {
         self.clock.preparing(|| {
             let pairs = bucket.pairs.as_flattened();
-            if self.run.store.is_weighted() {
-                let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
-                return Ok(EdgeList::upload_weighted(&stream.device, pairs, &weights)?);
-            }
-            Ok(EdgeList::upload(&stream.device, pairs)?)
+            let mut edges = match self.run.store.is_weighted() {
+                false => EdgeList::upload(&stream.copies, pairs)?,
+                true => {
+                    let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
+                    EdgeList::upload_weighted(&stream.copies, pairs, &weights)?
+                }
+            };
+            edges.adopt(&stream.device)?;
+            Ok(edges)
         })
     }
 

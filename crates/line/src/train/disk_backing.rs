@@ -15,10 +15,10 @@ use crate::schedule::{GroupKey, Swap, Visit, swaps};
 
 /// What a buffer needs where not all is in memory, or the run must survive.
 #[derive(Debug)]
-pub(super) struct DiskBacking<'p, T: Scalar> {
+pub(super) struct DiskBacking<T: Scalar> {
     pub(super) io: IoWorker<T>,
-    pub(super) checkpoint: &'p mut TableCheckpoint,
-    pub(super) used: &'p mut DiskUse,
+    pub(super) checkpoint: TableCheckpoint,
+    pub(super) used: DiskUse,
     order: u32,
     capacity: usize,
     /// Visits of the pass that are to come.
@@ -35,8 +35,6 @@ pub(super) struct DiskBacking<'p, T: Scalar> {
     pub(super) n_held: u64,
     /// Set while the I/O thread is asked to free the memory for the next read.
     pub(super) is_dropping_spare: bool,
-    /// Busy seconds of the I/O threads of earlier orders.
-    busy_before_s: f64,
 }
 
 /// Groups of a visit, and the swaps before it.
@@ -53,19 +51,16 @@ pub(super) enum Move {
     Load(GroupKey),
 }
 
-impl<'p, T: Scalar> DiskBacking<'p, T> {
+impl<T: Scalar> DiskBacking<T> {
     pub(super) fn start(
         run: &RunContext<'_>,
-        order: u32,
-        checkpoint: &'p mut TableCheckpoint,
-        used: &'p mut DiskUse,
+        checkpoint: TableCheckpoint,
         timeout: Duration,
-    ) -> Result<DiskBacking<'p, T>, Error> {
-        used.n_groups = run.layout.n_groups;
+    ) -> Result<DiskBacking<T>, Error> {
         Ok(DiskBacking {
             io: IoWorker::start(run.device, timeout)?,
             checkpoint,
-            order,
+            order: 0,
             capacity: run.layout.capacity as usize,
             visits: VecDeque::new(),
             current: Vec::new(),
@@ -74,9 +69,19 @@ impl<'p, T: Scalar> DiskBacking<'p, T> {
             changed: BTreeSet::new(),
             n_held: 0,
             is_dropping_spare: false,
-            busy_before_s: used.busy_s,
-            used,
+            used: DiskUse {
+                n_groups: run.layout.n_groups,
+                ..DiskUse::default()
+            },
         })
+    }
+
+    /// Begins with an order, of which no group is in memory.
+    pub(super) fn begin_order(&mut self, order: u32) {
+        debug_assert!(self.changed.is_empty() && self.loading.is_empty());
+        self.order = order;
+        self.resident.clear();
+        self.n_held = 0;
     }
 
     pub(super) fn table_key(&self, key: GroupKey) -> TableKey {
@@ -150,10 +155,5 @@ impl<'p, T: Scalar> DiskBacking<'p, T> {
             Move::Evict(_) => swap.evict.remove(0),
         };
         Some(chosen)
-    }
-
-    /// Busy seconds of the I/O threads of all orders so far.
-    pub(super) fn busy_s(&self) -> f64 {
-        self.busy_before_s + self.io.busy_s()
     }
 }

@@ -1,31 +1,39 @@
 //! Use of the disk: loads, bytes and waits.
 
 /// Use of the disk by a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct DiskUse {
     /// Groups of each table.
+    #[serde(rename = "groups")]
     pub n_groups: u32,
     /// Groups that were loaded, or made at first sight.
     pub loads: u64,
-    /// Largest number of bytes of rows in memory, those on their way included.
-    pub peak_bytes: u64,
     /// Bytes of rows that were read.
     pub read_bytes: u64,
     /// Bytes of rows that were written, those of checkpoints too.
     pub written_bytes: u64,
+    /// Largest number of bytes of rows in memory, those on their way included.
+    #[serde(rename = "peak_row_bytes")]
+    pub peak_bytes: u64,
     /// Seconds that training waited for rows: the sum of the next three.
+    #[serde(rename = "stall_seconds")]
     pub stall_s: f64,
     /// Seconds that it waited for groups to be read.
+    #[serde(rename = "reading_stall_seconds")]
     pub reading_s: f64,
     /// Seconds that it waited for groups to be written, whose memory a new one was to have.
+    #[serde(rename = "writing_stall_seconds")]
     pub writing_s: f64,
     /// Seconds in which groups were made that had never been written.
+    #[serde(rename = "making_seconds")]
     pub making_s: f64,
-    /// Seconds that the disk was at work for it, checkpoints included.
-    pub busy_s: f64,
     /// Seconds that training waited for checkpoints.
+    #[serde(rename = "checkpoint_seconds")]
     pub checkpoint_s: f64,
+    /// Seconds that the disk was at work for it, checkpoints included.
+    #[serde(rename = "disk_seconds")]
+    pub busy_s: f64,
 }
 
 impl DiskUse {

@@ -1,4 +1,4 @@
-//! Partition buffer: the tables of an order, which parts of them are in memory, and who has them.
+//! Partition buffer: the tables of the order that is trained, which parts of them are in memory, and who has them.
 
 #[cfg(test)]
 mod tests;
@@ -7,83 +7,100 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use shardgraph_device::Timer;
+use shardgraph_job::Checkpoint;
 
-use super::bucket_scheduler::{IdleRows, PartKey, parts_of};
+use super::bucket_scheduler::IdleRows;
 use super::bucket_trainer::LoadedJob;
-use super::checkpoint::Position;
+use super::checkpoint::{Position, TableCheckpoint};
 use super::context::RunContext;
 use super::disk_backing::{DiskBacking, Move};
+use super::disk_use::DiskUse;
 use super::io_worker::{Reply, Request};
 use super::row_files::TableKey;
 use super::rows::{PartRows, PartShape};
 use super::scalar::Scalar;
 use crate::Error;
-use crate::schedule::{GroupKey, Job, Layout, Step, Visit};
+use crate::schedule::{GroupKey, Job, PartKey, Step, Visit};
 
 /// Parts of a table; those that a job works on, or that are on disk, are away.
 type Table<T> = Vec<Option<PartRows<T>>>;
 
-/// Tables of one order.
+/// Tables of the present order.
 #[derive(Debug)]
 pub(super) struct PartitionBuffer<'p, T: Scalar> {
     run: RunContext<'p>,
     order: u32,
     /// Order 1 has the first alone.
     tables: Vec<Table<T>>,
-    disk: Option<DiskBacking<'p, T>>,
+    disk: Option<DiskBacking<T>>,
 }
 
 impl<'p, T: Scalar> PartitionBuffer<'p, T> {
-    /// All rows in memory, as they are before training.
-    pub(super) fn in_memory(
-        run: RunContext<'p>,
-        order: u32,
-    ) -> Result<PartitionBuffer<'p, T>, Error> {
-        debug_assert_eq!(run.layout, Layout::WHOLE);
-        let mut buffer = PartitionBuffer::empty(run, order);
-        for table in 0..order {
-            let key = GroupKey { table, group: 0 };
-            let rows = buffer.initial_group(key)?;
-            buffer.put_group(key, rows);
-        }
-        Ok(buffer)
-    }
-
-    /// Rows that come and go, as a checkpoint has them.
-    pub(super) fn on_disk(
-        run: RunContext<'p>,
-        order: u32,
-        disk: DiskBacking<'p, T>,
-    ) -> PartitionBuffer<'p, T> {
-        PartitionBuffer {
-            disk: Some(disk),
-            ..PartitionBuffer::empty(run, order)
-        }
-    }
-
-    fn empty(run: RunContext<'p>, order: u32) -> PartitionBuffer<'p, T> {
-        let no_rows = || (0..run.store.n_parts()).map(|_| None).collect();
+    /// A buffer without rows: all are to be in memory, or come and go as a checkpoint has them.
+    pub(super) fn new(run: RunContext<'p>, disk: Option<DiskBacking<T>>) -> PartitionBuffer<'p, T> {
         PartitionBuffer {
             run,
-            order,
-            tables: (0..order).map(|_| no_rows()).collect(),
-            disk: None,
+            order: 0,
+            tables: Vec::new(),
+            disk,
         }
     }
 
-    /// All tables, once every part is put back.
-    pub(super) fn into_tables(self) -> Vec<Vec<PartRows<T>>> {
-        let rows = |table: Table<T>| table.into_iter().flatten().collect();
-        self.tables.into_iter().map(rows).collect()
+    /// Begins with an order: in memory with all rows as they are before training.
+    pub(super) fn begin_order(&mut self, order: u32) -> Result<(), Error> {
+        self.order = order;
+        let no_rows = || (0..self.run.store.n_parts()).map(|_| None).collect();
+        self.tables = (0..order).map(|_| no_rows()).collect();
+        if let Some(disk) = &mut self.disk {
+            disk.begin_order(order);
+            return Ok(());
+        }
+        for table in 0..order {
+            let key = GroupKey { table, group: 0 };
+            let rows = self.initial_group(key)?;
+            self.put_group(key, rows);
+        }
+        Ok(())
     }
 
-    /// Root of the mean square of the lengths of the vertex rows that are in memory and not at work.
-    pub(super) fn row_norm(&self) -> Result<f64, Error> {
+    /// Ends the order: gives the tables where they are in memory; `None` where they are in files.
+    pub(super) fn end_order(&mut self) -> Result<Option<Vec<Vec<PartRows<T>>>>, Error> {
+        if self.disk.is_some() {
+            self.write_changed(false)?;
+        }
+        let tables = std::mem::take(&mut self.tables);
+        let Some(disk) = &mut self.disk else {
+            let rows = |table: Table<T>| table.into_iter().flatten().collect();
+            return Ok(Some(tables.into_iter().map(rows).collect()));
+        };
+        disk.checkpoint.forget(self.order, 1);
+        disk.io.send(Request::DropSpare);
+        drop(tables);
+        self.flush(Vec::new())?;
+        Ok(None)
+    }
+
+    /// Ends the run: the files of rows, and what the disk was used for.
+    pub(super) fn into_files(self) -> Option<(TableCheckpoint, DiskUse)> {
+        let disk = self.disk?;
+        let busy_s = disk.io.busy_s();
+        let used = DiskUse {
+            busy_s,
+            ..disk.used
+        };
+        Some((disk.checkpoint, used))
+    }
+
+    /// Root of the mean square of the lengths of the vertex rows, where all are in memory and none is at work.
+    pub(super) fn row_norm(&self) -> Result<Option<f64>, Error> {
+        if self.disk.is_some() {
+            return Ok(None);
+        }
         let rows: Vec<&PartRows<T>> = self.tables[0].iter().flatten().collect();
         let pool = self.run.row_pool();
         let squares = pool.map(&rows, |rows| rows.sum_of_squares())?;
         let n_rows = f64::from(self.run.store.n_nodes().max(1));
-        Ok((squares.iter().sum::<f64>() / n_rows).sqrt())
+        Ok(Some((squares.iter().sum::<f64>() / n_rows).sqrt()))
     }
 
     /// A group before training, its parts by threads.
@@ -215,8 +232,7 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
 
     /// Waits until groups are in memory.
     fn wait_for(&mut self, wanted: &[GroupKey]) -> Result<(), Error> {
-        let are_here =
-            |disk: &DiskBacking<'p, T>| !wanted.iter().any(|key| disk.loading.contains(key));
+        let are_here = |disk: &DiskBacking<T>| !wanted.iter().any(|key| disk.loading.contains(key));
         let waited_s = self.wait_until(are_here)?;
         if let Some(disk) = &mut self.disk {
             disk.used.reading_s += waited_s;
@@ -226,10 +242,7 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
     }
 
     /// Takes replies until a condition holds; gives the seconds that it took.
-    fn wait_until(
-        &mut self,
-        condition: impl Fn(&DiskBacking<'p, T>) -> bool,
-    ) -> Result<f64, Error> {
+    fn wait_until(&mut self, condition: impl Fn(&DiskBacking<T>) -> bool) -> Result<f64, Error> {
         let timer = Timer::wall();
         while self.disk.as_ref().is_some_and(|disk| !condition(disk)) {
             self.next_reply()?;
@@ -265,27 +278,39 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
         false
     }
 
-    /// Writes all that changed, and commits the checkpoint. Training waits meanwhile.
-    pub(super) fn checkpoint(&mut self, position: Position, samples: u64) -> Result<(), Error> {
+    /// Checkpoint of all rows, which are in files then; none where they are in memory alone. Training waits
+    /// meanwhile.
+    pub(super) fn checkpoint(&mut self, position: Position) -> Result<Option<Checkpoint>, Error> {
         let timer = Timer::wall();
+        if self.disk.is_none() {
+            return Ok(None);
+        }
+        self.write_changed(true)?;
+        let files = self.disk.as_ref().map(|disk| disk.checkpoint.paths());
+        self.flush(files.unwrap_or_default())?;
         let Some(disk) = &mut self.disk else {
-            return Ok(());
+            return Ok(None);
         };
-        let changed = std::mem::take(&mut disk.changed);
+        disk.used.checkpoint_s += timer.elapsed_s();
+        disk.checkpoint.at(position).map(Some)
+    }
+
+    /// Removes files that no checkpoint names any more.
+    pub(super) fn remove_stale_files(&self) -> Result<(), Error> {
+        let disk = self.disk.as_ref();
+        disk.map_or(Ok(()), |disk| disk.checkpoint.remove_stale_files())
+    }
+
+    /// Writes the groups that changed, which stay in memory or not.
+    fn write_changed(&mut self, stays: bool) -> Result<(), Error> {
         self.flush(Vec::new())?; // a group that changed may be on its way in still
-        for key in changed {
+        let changed = self.disk.as_mut().map(|disk| &mut disk.changed);
+        for key in changed.map(std::mem::take).unwrap_or_default() {
             let parts = self.take_group(key);
             let bytes = self.group_bytes(key.group);
             if let Some(disk) = &mut self.disk {
-                disk.write(key, parts, bytes, true);
+                disk.write(key, parts, bytes, stays);
             }
-        }
-        let files = self.disk.as_ref().map(|disk| disk.checkpoint.paths());
-        self.flush(files.unwrap_or_default())?;
-        if let Some(disk) = &mut self.disk {
-            disk.checkpoint.commit(position, samples)?;
-            disk.used.checkpoint_s += timer.elapsed_s();
-            disk.used.busy_s = disk.busy_s();
         }
         Ok(())
     }
@@ -303,8 +328,7 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
 
     /// Hands out the rows of all parts of a step.
     pub(super) fn take_idle(&mut self, step: &Step) -> IdleRows<T> {
-        let last_table = self.tables.len() - 1;
-        let parts = step.jobs().flat_map(|job| parts_of(job, last_table));
+        let parts = step.jobs().flat_map(Job::parts);
         let parts: BTreeSet<PartKey> = parts.collect();
         parts
             .into_iter()
@@ -313,17 +337,16 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
     }
 
     /// Takes the rows of parts back.
-    pub(super) fn put_idle(&mut self, idle: IdleRows<T>) {
+    pub(super) fn put_idle(&mut self, idle: impl IntoIterator<Item = (PartKey, PartRows<T>)>) {
         for (key, rows) in idle {
-            self.tables[key.table][key.part as usize] = Some(rows);
+            self.tables[key.table as usize][key.part as usize] = Some(rows);
         }
     }
 
     /// Hands out the rows of a job's parts.
     pub(super) fn take_job(&mut self, job: &Job) -> LoadedJob<T> {
-        let last_table = self.tables.len() - 1;
-        let parts = parts_of(job, last_table);
-        let mut vertex_rows: Vec<PartRows<T>> = parts.map(|key| self.take_part(key)).collect();
+        let parts = job.parts().map(|key| self.take_part(key));
+        let mut vertex_rows: Vec<PartRows<T>> = parts.collect();
         let context_rows = vertex_rows.split_off(job.vertex_parts.len()).pop();
         LoadedJob {
             job: job.clone(),
@@ -333,16 +356,13 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
     }
 
     fn take_part(&mut self, key: PartKey) -> PartRows<T> {
-        let rows = self.tables[key.table][key.part as usize].take();
+        let rows = self.tables[key.table as usize][key.part as usize].take();
         rows.expect("a part is in one job of a step, and was put back after the last")
     }
 
     /// Takes the rows of a job back.
     pub(super) fn put_job(&mut self, loaded: LoadedJob<T>) {
-        let last_table = self.tables.len() - 1;
         let rows = loaded.vertex_rows.into_iter().chain(loaded.context_rows);
-        for (key, rows) in parts_of(&loaded.job, last_table).zip(rows) {
-            self.tables[key.table][key.part as usize] = Some(rows);
-        }
+        self.put_idle(loaded.job.parts().zip(rows));
     }
 }

@@ -3,8 +3,8 @@
 //! Buckets that are in the device's memory already pass by the queues.
 //!
 //! The jobs of a step touch different parts, so streams never wait for one another. Rows go from
-//! the stream that had them to the one that needs them with an event between, and by a copy where
-//! that is another device's.
+//! the stream that had them to the one that needs them with an event between. Where that is another
+//! device's, they go by a copy, or all rows of a round at once through NCCL.
 //!
 //! # Source
 //! The second figure of the paper that `docs/method/line.md` names.
@@ -18,6 +18,7 @@ use shardgraph_device::{Device, Event};
 
 use super::bucket_trainer::LoadedJob;
 use super::context::{OrderContext, Stream};
+use super::exchange::{Moving, exchange};
 use super::scalar::Scalar;
 use super::worker_pool::{panicked, spawn};
 use crate::Error;
@@ -35,21 +36,31 @@ type Prepared = Result<Bucket, Error>;
 /// Trains on all jobs and gives the rows back, in no particular order.
 pub(super) fn train<T: Scalar>(
     context: &OrderContext<'_>,
-    jobs: Vec<LoadedJob<T>>,
+    mut jobs: Vec<LoadedJob<T>>,
 ) -> Result<Vec<LoadedJob<T>>, Error> {
+    // The longest first, so that no stream is left alone with it at the end.
+    jobs.sort_by_key(|loaded| loaded.job.n_samples());
     let n_queues = context.streams.len();
     let mut queues: Vec<Vec<LoadedJob<T>>> = (0..n_queues).map(|_| Vec::new()).collect();
     let mut n_jobs = vec![0; context.run.devices.each().len()];
     for loaded in jobs.into_iter().rev() {
         let n_parts = context.run.store.n_parts();
-        let rank = (context.run.devices).rank_of(&loaded.job, context.order, n_parts);
+        let rank = (context.run.devices).rank_of(&loaded.job, n_parts);
         let of_rank = n_queues / n_jobs.len();
         queues[rank * of_rank + n_jobs[rank] % of_rank].push(loaded);
         n_jobs[rank] += 1;
     }
+    let mut all = Vec::new();
+    for (queue, jobs) in queues.iter_mut().enumerate() {
+        let to = context.streams[queue].rank;
+        let rows = jobs.iter_mut().flat_map(LoadedJob::rows_mut);
+        all.extend(rows.map(|rows| Moving { rows, to }));
+    }
+    let exchanged = exchange(context.run.devices, all)?;
+    context.clock.add_exchanged(exchanged);
     let n_samplers = (context.run.config.threads / n_queues).max(1);
     thread::scope(|scope| {
-        let queues = queues.into_iter().zip(&context.streams);
+        let queues = queues.into_iter().zip(context.streams);
         let queues: Vec<_> = queues
             .map(|(jobs, stream)| {
                 let passes = jobs.iter().flat_map(|loaded| &loaded.job.bucket_passes);
@@ -169,7 +180,6 @@ fn next(queue: &Receiver<Prepared>) -> Prepared {
 
 /// Makes a job's rows those of a stream; gives the bytes that other devices had.
 fn move_to<T: Scalar>(loaded: &mut LoadedJob<T>, stream: &Device) -> Result<u64, Error> {
-    let vertex = loaded.vertex_rows.iter_mut();
-    let mut rows = vertex.chain(&mut loaded.context_rows);
+    let mut rows = loaded.rows_mut();
     rows.try_fold(0, |bytes, rows| Ok(bytes + rows.move_to(stream)?))
 }

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 
 use super::rank_devices::RankDevices;
 use super::worker_pool::locked;
-use crate::device_memory::edge_bytes;
 use crate::kernels::sgns::EdgeList;
 use crate::schedule::Pair;
 use crate::{Config, DeviceMemory, Error, Mode, Store};
@@ -70,7 +69,7 @@ impl ResidentEdges {
 
     /// Keeps a bucket for the next pass, if there is room or it has been here.
     pub(super) fn keep(&self, bucket: RankBucket, edges: EdgeList) {
-        let bytes = edges.len() as u64 * edge_bytes(edges.is_weighted());
+        let bytes = EdgeList::bytes_of(edges.len() as u64, edges.is_weighted());
         let mut state = locked(&self.0);
         if let Some(kept) = state.buckets.get_mut(&bucket) {
             *kept = Some(edges);

@@ -114,7 +114,7 @@ impl<T: Scalar> PartRows<T> {
 
     /// Refuses numbers that are not finite, or saturated.
     pub(super) fn check(&self) -> Result<(), Error> {
-        with_host(&self.device, &self.values, check_sound)
+        self.device.download_to(&self.values, check_sound)
     }
 
     /// Writes rows, then sums of squares; refuses numbers that are not finite, or saturated.
@@ -150,9 +150,12 @@ impl<T: Scalar> PartRows<T> {
     /// The sum of the squares of all values.
     pub(super) fn sum_of_squares(&self) -> Result<f64, Error> {
         let mut sum = 0.0;
-        with_host(&self.device, &self.values, |values| {
-            sum = values.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
-            Ok(())
+        self.device.download_to(&self.values, |values| {
+            sum += values
+                .iter()
+                .map(|x| f64::from(x.to_f32()).powi(2))
+                .sum::<f64>();
+            Ok::<(), Error>(())
         })?;
         Ok(sum)
     }
@@ -249,7 +252,7 @@ fn write_values<T: Scalar>(
     values: &Buffer<T>,
     out: &mut RowWriter<'_>,
 ) -> Result<(), Error> {
-    with_host(device, values, |values| {
+    device.download_to(values, |values| {
         for values in values.chunks(out.piece() / size_of::<T>()) {
             check_sound(values)?;
             out.write(bytes_of(values))?;
@@ -277,5 +280,9 @@ fn read_values<T: Scalar>(
         fill(values)?;
         return Ok(buffer);
     }
-    filled(device, len, fill)
+    match device.kind() {
+        DeviceKind::Host => filled(device, len, fill),
+        // Straight into the memory that a GPU copies from.
+        _ => device.upload_from(len, fill),
+    }
 }

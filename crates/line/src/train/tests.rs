@@ -10,7 +10,7 @@ use super::scalar::Scalar;
 use super::worker_pool::WorkerPool;
 use super::*;
 use crate::schedule::Job;
-use crate::{NodeLabels, Order};
+use crate::{NodeLabels, Order, Precision};
 use shardgraph_random::KeyedRng;
 use std::sync::LazyLock;
 
@@ -246,8 +246,9 @@ fn saturated_contexts_are_no_answer() {
     let device = Device::host();
     let run = context(&store, &config, &device);
     let filled = |context: u16| {
-        let mut buffer = PartitionBuffer::<u16>::in_memory(run, 2).unwrap();
+        let mut buffer = buffer_in_memory::<u16>(run, 2);
         let job = Job {
+            order: 2,
             vertex_parts: vec![0],
             context_part: Some(1),
             bucket_passes: Vec::new(),
@@ -256,7 +257,7 @@ fn saturated_contexts_are_no_answer() {
         let rows = loaded.context_rows.as_mut().unwrap();
         rows.values.as_host_mut().unwrap()[7] = context;
         buffer.put_job(loaded);
-        check_tables(&run, &buffer.into_tables())
+        check_tables(&run, &buffer.end_order().unwrap().unwrap())
     };
     assert!(filled(0x7bfe).is_ok());
     let error = filled(0xfbff).unwrap_err();
@@ -325,12 +326,23 @@ fn the_rate_falls_in_a_line() {
     let device = Device::host();
     let run = context(&store, &config, &device);
     let clock = Clock::default();
-    let order = OrderContext::new(run, &run.planner(1).unwrap(), &clock).unwrap();
+    let streams = run.streams().unwrap();
+    let order = OrderContext::new(run, 1, &streams, &clock).unwrap();
     assert_eq!(order.n_samples, 4 * store.n_edges());
     for (share, expected) in [(0.0, 0.2), (0.5, 0.1), (0.75, 0.05), (1.0, 0.2e-4)] {
         let rate = order.learning_rate((share * order.n_samples as f64) as u64);
         assert!((rate - expected).abs() < 1e-3 * expected, "{share}: {rate}");
     }
+}
+
+/// All tables of an order, before training.
+pub(super) fn buffer_in_memory<T: Scalar>(
+    run: RunContext<'_>,
+    order: u32,
+) -> PartitionBuffer<'_, T> {
+    let mut buffer = PartitionBuffer::new(run, None);
+    buffer.begin_order(order).unwrap();
+    buffer
 }
 
 /// Context of a run in memory.

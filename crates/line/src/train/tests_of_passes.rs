@@ -1,12 +1,12 @@
 //! Reports of passes with tables on disk, after interruptions too.
 
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::tests::{small, two_communities};
 use super::tests_on_disk::{Folder, room_for};
 use super::*;
 use crate::Order;
+use shardgraph_job::Checkpoint;
 
 /// Where a run is broken off, the passes that the next call reports are the last ones of a run that
 /// nobody stopped, with the same losses; the folder tells how many came before them.
@@ -60,8 +60,9 @@ fn passes_of_a_run_that_is_broken_off_have_the_losses_of_a_whole_one() {
         let (has_ended, _, _) = passes(&place, &each_step, broken_at);
         assert!(!has_ended);
         let n_earlier = check_work_folder(&place.work(), &config).unwrap() as usize;
-        let position = fs::read_to_string(place.work().join("MANIFEST.json")).unwrap();
-        n_within_a_pass += usize::from(!position.contains("\"losses\":{\"units\":0,"));
+        let newest = Checkpoint::newest(&place.work(), &[]).unwrap().unwrap();
+        let state = String::from_utf8(newest.file("run.json").unwrap().to_vec()).unwrap();
+        n_within_a_pass += usize::from(!state.contains("\"units\": 0,"));
         let (_, rest, _) = passes(&place, &calm, usize::MAX);
         assert_eq!(rest, whole[n_earlier..], "broken off at step {broken_at}");
         assert!((1..4).contains(&n_earlier), "{n_earlier}");

@@ -9,11 +9,25 @@ use crate::graphs::Draws;
 use crate::report::{Report, Work};
 
 pub(crate) fn run(report: &Report) -> Result<(), Error> {
-    for (name, group) in [("own negatives", 1), ("negatives shared by 16", 16)] {
-        case(report, &format!("sgns d=128 f32 {name}"), group, |x| x)?;
-        case(report, &format!("sgns d=128 f16 {name}"), group, narrow)?;
+    let shared = "negatives shared by 16";
+    for (name, group) in [("own negatives", 1), (shared, 16)] {
+        case(
+            report,
+            &format!("sgns d=128 f32 {name}"),
+            group,
+            false,
+            |x| x,
+        )?;
+        case(
+            report,
+            &format!("sgns d=128 f16 {name}"),
+            group,
+            false,
+            narrow,
+        )?;
     }
-    Ok(())
+    let series = format!("sgns d=128 f16 {shared}, tensor cores");
+    case(report, &series, 16, true, narrow)
 }
 
 /// Uniform random edges over tables far larger than the second-level cache.
@@ -21,6 +35,7 @@ fn case<T: Element>(
     report: &Report,
     series: &str,
     group: u32,
+    on_tensor_cores: bool,
     element: fn(f32) -> T,
 ) -> Result<(), Error> {
     let device = &report.device;
@@ -43,6 +58,9 @@ fn case<T: Element>(
     };
     let (mut vertex, mut context) = (table()?, table()?);
     let mut trainer = Trainer::new(device, settings)?;
+    if on_tensor_cores {
+        trainer.use_tensor_cores();
+    }
     let count = n_edges as u64;
     let mut first = 0;
     let work = Work::bytes((settings.bytes_per_sample::<T>() * count as f64) as usize);

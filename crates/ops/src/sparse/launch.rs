@@ -135,12 +135,56 @@ fn dimension(name: &str, n: usize) -> Result<u32, Error> {
     })
 }
 
-/// How a warp shares the columns of a row: adjacent columns of a lane, and lanes.
-fn sharing(width: usize, n_states: usize) -> (usize, usize) {
-    let vec = vector(&[width / n_states]);
-    let lanes: &[usize] = if vec == 4 { &[2, 8, 16] } else { &[1, 4] };
-    let enough = |lanes: &&usize| **lanes * vec >= width;
-    (vec, lanes.iter().find(enough).copied().unwrap_or(32))
+/// The kernels for one way in which a warp shares the columns of a row.
+#[derive(Debug)]
+struct ListKernels {
+    /// Adjacent columns of a lane.
+    vec: usize,
+    /// Lanes that hold the columns.
+    lanes: usize,
+    /// For whole rows, by kind of factor: none, one an entry, one an entry and state.
+    rows: [&'static str; 3],
+    /// For chunks of long rows.
+    chunks: [&'static str; 3],
+}
+
+macro_rules! list_kernels {
+    ($($vec:literal x $lanes:literal),*) => {
+        [$(ListKernels {
+            vec: $vec,
+            lanes: $lanes,
+            rows: list_kernels!("sparse_csr_", $vec, $lanes),
+            chunks: list_kernels!("sparse_csr_chunks_", $vec, $lanes),
+        }),*]
+    };
+    ($start:literal, $vec:literal, $lanes:literal) => {
+        [
+            concat!($start, $vec, "x", $lanes, "_unit_fwd"),
+            concat!($start, $vec, "x", $lanes, "_entry_fwd"),
+            concat!($start, $vec, "x", $lanes, "_state_fwd"),
+        ]
+    };
+}
+
+/// The instances of `cuda/ops/sparse_csr.cu`, wider ones later.
+const LIST_KERNELS: [ListKernels; 7] =
+    list_kernels![1 x 1, 1 x 4, 1 x 32, 4 x 2, 4 x 8, 4 x 16, 4 x 32];
+
+impl ListKernels {
+    fn for_product(product: &FusedProduct<'_>) -> &'static Self {
+        let vec = vector(&[product.width / product.n_states]);
+        let is_enough = |k: &&Self| k.vec == vec && k.tile() >= product.width;
+        let widest = |k: &&Self| k.vec == vec && k.lanes == 32;
+        let found = LIST_KERNELS.iter().find(is_enough);
+        found
+            .or_else(|| LIST_KERNELS.iter().find(widest))
+            .expect("lanes of one and of four columns fill a warp")
+    }
+
+    /// Columns of a warp.
+    fn tile(&self) -> usize {
+        self.vec * self.lanes
+    }
 }
 
 impl DeviceLists {
@@ -200,6 +244,15 @@ impl DeviceLists {
         }
     }
 
+    /// Of the three kernels the one for an entry's factor.
+    fn factor_kind(&self, product: &FusedProduct<'_>) -> usize {
+        match product.keep {
+            Some(_) if product.n_states > 1 => 2,
+            Some(_) => 1,
+            None => self.values.is_some().into(),
+        }
+    }
+
     fn short_rows(
         &self,
         device: &Device,
@@ -208,7 +261,7 @@ impl DeviceLists {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        let (vec, lanes) = sharing(product.width, product.n_states);
+        let kernels = ListKernels::for_product(product);
         let args = [
             Arg::read(&self.row_ptr),
             Arg::read(&self.columns),
@@ -223,19 +276,17 @@ impl DeviceLists {
             Arg::u32(params.state_width),
             Arg::u32(params.n_states),
             Arg::u32(params.first_row),
-            Arg::u32(vec as u32),
-            Arg::u32(lanes as u32),
             Arg::u32(self.long_row),
             Arg::u32(params.flags),
         ];
         let launch = grid(
             product.n_rows.div_ceil(WARPS),
-            product.width.div_ceil(vec * lanes),
+            product.width.div_ceil(kernels.tile()),
             1,
         );
         // SAFETY: row_ptr has n_rows + 1 ascending elements that end at the number of columns (and values); every column
         // id is a row of x; keep, scale, bias and out have the lengths that `sparse_product` checks, and absent ones are not read.
-        unsafe { device.launch("sparse_csr_fwd", launch, &args) }
+        unsafe { device.launch(kernels.rows[self.factor_kind(product)], launch, &args) }
     }
 
     fn long_rows(
@@ -279,8 +330,8 @@ impl DeviceLists {
     ) -> Result<Buffer, Error> {
         let n_chunks = long.chunk_rows.len();
         let mut partials: Buffer = device.allocate(checks::elements(&[n_chunks, product.width]))?;
-        let (vec, lanes) = sharing(product.width, product.n_states);
-        let n_tiles = product.width.div_ceil(vec * lanes);
+        let kernels = ListKernels::for_product(product);
+        let n_tiles = product.width.div_ceil(kernels.tile());
         let args = [
             Arg::read(&long.chunk_bounds),
             Arg::read(&long.chunk_rows),
@@ -294,13 +345,11 @@ impl DeviceLists {
             Arg::u32(params.state_width),
             Arg::u32(params.n_states),
             Arg::u32(params.first_row),
-            Arg::u32(vec as u32),
-            Arg::u32(lanes as u32),
             Arg::u32(params.flags),
         ];
         let launch = grid(n_chunks.div_ceil(WARPS), n_tiles, 1);
         // SAFETY: chunks lie inside their rows' entries, partials has a row for each chunk; the rest as for short rows.
-        unsafe { device.launch("sparse_csr_chunks_fwd", launch, &args)? };
+        unsafe { device.launch(kernels.chunks[self.factor_kind(product)], launch, &args)? };
         Ok(partials)
     }
 }
@@ -334,6 +383,17 @@ impl LongRows {
             chunk_rows: device.upload(&chunk_rows)?,
         }))
     }
+}
+
+/// The instances of `cuda/ops/sparse_bits.cu` for so many columns a block: exact, fast, portable.
+macro_rules! bit_kernels {
+    ($tile:literal) => {
+        [
+            concat!("sparse_bits_", $tile, "_exact_fwd"),
+            concat!("sparse_bits_", $tile, "_fast_fwd"),
+            concat!("sparse_bits_", $tile, "_portable_fwd"),
+        ]
+    };
 }
 
 impl DeviceBits {
@@ -398,13 +458,16 @@ impl DeviceBits {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        let n_tiles = if product.width <= 8 { 1 } else { 4 };
-        let (kernel, rows, parts) = match self.path {
-            BitPath::Exact => ("sparse_bits_fwd", TENSOR_ROWS, Some(3)),
-            BitPath::Fast => ("sparse_bits_fwd", TENSOR_ROWS, Some(2)),
-            BitPath::Portable => ("sparse_bits_portable_fwd", PORTABLE_ROWS, None),
+        let (tile, [exact, fast, portable]) = match product.width <= 8 {
+            true => (8, bit_kernels!(8)),
+            false => (32, bit_kernels!(32)),
         };
-        let mut args = vec![
+        let (kernel, rows) = match self.path {
+            BitPath::Exact => (exact, TENSOR_ROWS),
+            BitPath::Fast => (fast, TENSOR_ROWS),
+            BitPath::Portable => (portable, PORTABLE_ROWS),
+        };
+        let args = [
             Arg::read(&self.words),
             Arg::read(x),
             Arg::read(params.keep),
@@ -419,13 +482,11 @@ impl DeviceBits {
             Arg::u32(params.n_states),
             Arg::u32(params.first_row),
             Arg::u32(self.split as u32),
-            Arg::u32(n_tiles),
+            Arg::u32(params.flags),
         ];
-        args.extend(parts.map(Arg::u32));
-        args.push(Arg::u32(params.flags));
         let launch = grid(
             product.n_rows.div_ceil(rows),
-            product.width.div_ceil(8 * n_tiles as usize),
+            product.width.div_ceil(tile),
             product.n_columns.div_ceil(self.split).max(1),
         );
         // SAFETY: words has n_columns * words_per_row elements and x n_columns * width (checked by `sparse_product`); out has

@@ -145,17 +145,23 @@ pub fn train_on_ranks(
             _ => Ok(()),
         }
     })?;
-    let recorder = place.open(&mut ranks, taken)?;
+    let mut recorder = place.open(&mut ranks, taken)?;
     let schedule = CheckpointSchedule::every_steps(trainer.config().checkpoint_steps);
     let steps = LoopOptions {
         until,
         schedule: options.folder.is_some().then_some(schedule),
     };
     let mut reports = Vec::new();
-    shardgraph_job::run(&mut trainer, &mut ranks, recorder, steps, &mut |report| {
-        on_step(report);
-        reports.push(*report);
-    })?;
+    shardgraph_job::run(
+        &mut trainer,
+        &mut ranks,
+        recorder.as_mut(),
+        steps,
+        &mut |report| {
+            on_step(report);
+            reports.push(*report);
+        },
+    )?;
     Ok(TrainOutcome {
         policy: trainer.policy()?,
         n_steps: trainer.n_steps(),

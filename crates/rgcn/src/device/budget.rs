@@ -1,10 +1,12 @@
-//! The memory of training on a device: predicted before it begins, with fewer messages at a time where that is too much.
+//! The memory of training on a device: predicted by a dry run before it begins, with fewer messages at a time where that
+//! is too much.
 
-use shardgraph_autodiff::Recorder;
-use shardgraph_device::Device;
+use shardgraph_collectives::{Comm, Timeout};
+use shardgraph_device::{Device, Traffic};
 
-use super::{DeviceBudget, DeviceLayer, DeviceModel, LabelSets, Labelled, LayerSums, StepRule};
+use super::{DeviceInput, DeviceLayer, DeviceModel, LabelSets, LayerSums, Tiling};
 use crate::Error;
+use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::size::size;
 use crate::train::DeviceMemory;
@@ -12,14 +14,100 @@ use crate::train::DeviceMemory;
 /// The most tiles of a layer's sources.
 const MAX_TILES: usize = 1 << 12;
 
-impl DeviceBudget {
-    /// Of a model whose lists were made where `beside` bytes were held.
-    pub(super) fn beside(device: &Device, beside: u64) -> DeviceBudget {
-        DeviceBudget {
-            beside,
-            lists: device.held_bytes().saturating_sub(beside),
-            predicted: 0,
+/// The tiles of a rank's training on a device, and the most bytes that it holds there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DevicePlan {
+    tiling: Tiling,
+    predicted: u64,
+}
+
+impl DevicePlan {
+    /// The fewest tiles that fit a limit: of messages alone where that does, else of the input's rows and all lists, too.
+    /// One tile without a limit.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] with the least limit, where no tiles fit; the device's.
+    /// # Complexity
+    /// The lists are cut anew for each doubling of the tiles, in host memory; the device is left alone.
+    pub(crate) fn new(
+        device: &Device,
+        network: &mut Network<'_>,
+        labels: &LabelSets<'_>,
+        limit: Option<u64>,
+    ) -> Result<DevicePlan, Error> {
+        let (mut whole, mut least) = (None, u64::MAX);
+        // Rows that ranks hand to each other stay on the device.
+        let can_stream = network.rank_messages.is_empty();
+        for is_streamed in [false, true].into_iter().take(1 + usize::from(can_stream)) {
+            let (mut n_tiles, mut last) = (1, u64::MAX);
+            loop {
+                let tiling = Tiling {
+                    n_tiles,
+                    is_streamed,
+                };
+                let DryRun { peak, n_cut } = DryRun::new(device, network, labels, tiling)?;
+                whole = whole.or(Some(peak));
+                least = least.min(peak);
+                if limit.is_none_or(|limit| peak <= limit) {
+                    return Ok(DevicePlan {
+                        tiling,
+                        predicted: peak,
+                    });
+                }
+                // Twice as many tiles take their time, for little or nothing.
+                let is_end = peak > last - last / 16;
+                if is_end || n_tiles == MAX_TILES || n_cut < n_tiles {
+                    break;
+                }
+                (n_tiles, last) = (2 * n_tiles, peak);
+            }
         }
+        let message = format!(
+            "--device-memory {}: training on the device needs {} in one piece, and in tiles {} ({least} bytes), \
+             which is the least budget",
+            size(limit.unwrap_or_default()),
+            size(whole.unwrap_or_default()),
+            size(least)
+        );
+        Err(Error::new(Error::Memory, message))
+    }
+}
+
+/// A run of the training's own code on a device without memory.
+struct DryRun {
+    /// The most bytes that were held.
+    peak: u64,
+    /// Tiles of the layer that has the most.
+    n_cut: usize,
+}
+
+impl DryRun {
+    /// Two epochs: the second begins with all that the first leaves on the device.
+    fn new(
+        device: &Device,
+        network: &mut Network<'_>,
+        labels: &LabelSets<'_>,
+        tiling: Tiling,
+    ) -> Result<DryRun, Error> {
+        let device = device.dry_run()?;
+        let mut model = DeviceModel::in_tiles(&device, network, labels, 0, tiling)?;
+        let mut comm = Comm::dry_run(model.place.rank, model.place.size);
+        let ranks = &mut RankComm::new(&mut comm, Timeout::default());
+        for step in [1, 2] {
+            model.step(step, ranks)?;
+            if model.validate(ranks)?.is_some() {
+                model.keep_best();
+            }
+        }
+        // Ranks of one device read each other's buffers by a table of addresses.
+        let addresses = match model.place.is_alone() {
+            true => 0,
+            false => 8 * u64::from(model.place.size),
+        };
+        Ok(DryRun {
+            peak: device.take_peak_bytes() + addresses,
+            n_cut: model.n_tiles(),
+        })
     }
 }
 
@@ -28,9 +116,7 @@ impl DeviceModel {
     /// fit it.
     ///
     /// # Errors
-    /// [`Error::Memory`] with the least limit, where no tiles fit; the device's.
-    /// # Complexity
-    /// The lists are cut anew for each doubling of the tiles.
+    /// As [`DevicePlan::new`].
     pub(crate) fn new(
         device: &Device,
         network: &mut Network<'_>,
@@ -38,30 +124,11 @@ impl DeviceModel {
         n_steps: u32,
         limit: Option<u64>,
     ) -> Result<DeviceModel, Error> {
-        let (mut n_tiles, mut whole) = (1, None);
-        let mut least = u64::MAX;
-        loop {
-            let mut model = DeviceModel::in_tiles(device, network, labels, n_steps, n_tiles)?;
-            let predicted = model.predict(network.config.patience > 0)?;
-            model.memory.predicted = predicted;
-            let whole = *whole.get_or_insert(predicted);
-            least = least.min(predicted);
-            let Some(limit) = limit.filter(|&limit| predicted > limit) else {
-                device.take_peak_bytes();
-                return Ok(model);
-            };
-            if n_tiles == MAX_TILES || model.n_tiles() < n_tiles {
-                let message = format!(
-                    "--device-memory {}: training on the device needs {} in one piece, and with the messages in \
-                     tiles {} ({least} bytes), which is the least budget",
-                    size(limit),
-                    size(whole),
-                    size(least)
-                );
-                return Err(Error::new(Error::Memory, message));
-            }
-            n_tiles *= 2;
-        }
+        let plan = DevicePlan::new(device, network, labels, limit)?;
+        device.take_peak_bytes();
+        let mut model = DeviceModel::in_tiles(device, network, labels, n_steps, plan.tiling)?;
+        model.memory.predicted = plan.predicted;
+        Ok(model)
     }
 
     /// Tiles of the layer that has the most.
@@ -73,72 +140,19 @@ impl DeviceModel {
         self.layers.iter().map(of_layer).max().unwrap_or(1)
     }
 
-    /// The most bytes of a step or a validation: lists, parameters and the optimiser's means, all values of the program and of
-    /// its gradient, and what its largest operation takes beside them.
-    fn predict(&self, has_patience: bool) -> Result<u64, Error> {
-        let n_step = self.n_elements(&self.train, self.valid.as_ref(), true)?;
-        let n_valid = match &self.valid {
-            Some(valid) => self.n_elements(valid, Some(&self.train), false)?,
-            None => 0,
-        };
-        let n_trained = self.params.trained_len();
-        let n_means = match &self.rule {
-            StepRule::Adam(_) => 2 * n_trained,
-            StepRule::Sgd(_) => 0,
-        };
-        let n_decayed = match self.decay > 0.0 {
-            true => self
-                .decayed
-                .iter()
-                .map(|&id| self.params.shape(id).len())
-                .sum(),
-            false => 0,
-        };
-        let n_params = self.params.flat().len();
-        let n_best = if has_patience { n_params } else { 0 };
-        let n_all = n_params + n_means + n_decayed + n_best + n_step.max(n_valid);
-        Ok(self.memory.lists + 4 * n_all as u64 + self.scratch_bytes())
-    }
-
-    /// The elements of a program's values on labelled nodes, without the parameters: all but the constants of the others.
-    fn n_elements(
-        &self,
-        labelled: &Labelled,
-        others: Option<&Labelled>,
-        has_gradient: bool,
-    ) -> Result<usize, Error> {
-        let mut record = Recorder::new(&self.params, self.place.rank, self.place.size);
-        let logits = self.logits(&mut record)?;
-        let scores = labelled.score(&mut record, logits)?;
-        if has_gradient {
-            record.output_param_gradient(scores.loss)?;
-        }
-        let of_others = others.map_or(0, |others| {
-            let ids = [others.weights, others.classes, others.row, others.column];
-            ids.map(|id| self.params.shape(id).len()).iter().sum()
-        });
-        Ok(record.n_elements() - (self.params.flat().len() - of_others))
-    }
-
-    /// The most bytes that an operation takes beside its operands and its result.
-    fn scratch_bytes(&self) -> u64 {
-        let of_layer = |layer: &DeviceLayer| match (&layer.sums, &layer.relations) {
-            (LayerSums::Tiled(tiles), Some(relations)) => tiles.scratch_bytes(relations.terms),
-            (LayerSums::Whole { lists, .. }, Some(relations)) => lists
-                .as_ref()
-                .map_or(0, |lists| 4 * lists.gradient_len(relations.terms) as u64),
-            _ => 0,
-        };
-        self.layers.iter().map(of_layer).max().unwrap_or(0)
-    }
-
     /// The memory that training took so far.
     pub(crate) fn memory(&self) -> DeviceMemory {
         let peak = self.device.take_peak_bytes();
+        let moved = |traffic: Traffic| traffic.to_device_bytes + traffic.to_host_bytes;
+        let n_moved = moved(self.device.traffic()) - moved(self.traffic);
         DeviceMemory {
             predicted_bytes: self.memory.predicted,
             peak_bytes: peak.saturating_sub(self.memory.beside),
             tiles: self.n_tiles() as u64,
+            moved_bytes: match self.input {
+                DeviceInput::Resident(_) => 0,
+                DeviceInput::Streamed(_) => n_moved / self.n_steps.max(1),
+            },
             ..DeviceMemory::default()
         }
     }

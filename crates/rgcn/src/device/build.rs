@@ -1,15 +1,16 @@
 //! The device's copy of a network: its parameters, then the constants of its programs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use shardgraph_autodiff::{ParamId, Params, Shape};
 use shardgraph_device::Device;
 
 use super::operations::{Lists, Matrix};
-use super::tiles::Tiles;
+use super::streamed::{HostRows, StreamedInput};
+use super::tiles::{LayerSize, Tiles};
 use super::{
-    Bias, DeviceBudget, DeviceLayer, DeviceModel, Handover, Labelled, LayerSums, RankPlace,
-    Relations, StepRule,
+    Bias, DeviceBudget, DeviceInput, DeviceLayer, DeviceModel, Handover, Labelled, LayerSums,
+    RankPlace, Relations, StepRule, Tiling,
 };
 use crate::Error;
 use crate::kernels::{Form, PairLists, Terms};
@@ -37,23 +38,21 @@ struct Builder<'n, 'a> {
     device: &'n Device,
     place: RankPlace,
     network: &'n Network<'a>,
-    /// The most tiles of a layer's sources.
-    n_tiles: usize,
+    tiling: Tiling,
     params: Params,
 }
 
 impl DeviceModel {
-    /// The network of a rank after `n_steps` steps, on a device that is no host, with the messages of at most
-    /// `n_tiles` tiles of a layer's sources.
-    pub(super) fn in_tiles(
+    /// The network of a rank after `n_steps` steps, on a device that is no host, in tiles of its layers' sources.
+    pub(crate) fn in_tiles(
         device: &Device,
         network: &mut Network<'_>,
         labels: &LabelSets<'_>,
         n_steps: u32,
-        n_tiles: usize,
+        tiling: Tiling,
     ) -> Result<DeviceModel, Error> {
         let n_held = device.held_bytes();
-        let means = [Part::First, Part::Second].map(|part| flat(network, part));
+        let mut means = [Part::First, Part::Second].map(|part| flat(network, part));
         let place = RankPlace {
             rank: network.rank as u32,
             size: network.layout.n_ranks() as u32,
@@ -62,11 +61,12 @@ impl DeviceModel {
             device,
             place,
             network,
-            n_tiles,
+            tiling,
             params: Params::new(),
         };
         // In the order of the tensors of a state.
-        let learnt = (!network.input.is_fixed).then(|| builder.input());
+        let is_learnt = !network.input.is_fixed;
+        let learnt = (is_learnt && !tiling.is_streamed).then(|| builder.input());
         let trained: Vec<Trained> = (0..network.layers.len())
             .map(|layer| builder.trained(layer))
             .collect();
@@ -74,8 +74,11 @@ impl DeviceModel {
         let relations = first.flat_map(|layer| layer.rows.into_iter().chain(layer.bases));
         let decayed = learnt.into_iter().chain(relations).collect();
         builder.params.freeze_rest();
-        let input = learnt.unwrap_or_else(|| builder.input());
-        let layers = builder.layers(trained)?;
+        let input = match tiling.is_streamed {
+            true => DeviceInput::Streamed(Arc::new(builder.streamed_input(&mut means))),
+            false => DeviceInput::Resident(learnt.unwrap_or_else(|| builder.input())),
+        };
+        let layers = builder.layers(&input, trained)?;
         let train = builder.labelled(labels.train)?;
         let valid = labels.valid.map(|valid| builder.labelled(valid));
         let valid = valid.transpose()?;
@@ -92,12 +95,17 @@ impl DeviceModel {
             params,
             rule,
             input,
+            n_steps: 0,
+            traffic: device.traffic(),
             layers,
             decay: network.decay_of(0),
             decayed,
             train,
             valid,
-            memory: DeviceBudget::beside(device, n_held),
+            memory: DeviceBudget {
+                beside: n_held,
+                predicted: 0,
+            },
             best: None,
         })
     }
@@ -119,6 +127,33 @@ impl Builder<'_, '_> {
         let len = input.row_len();
         let shape = Shape::new(input.rows.len() / len.max(1), len);
         self.add("input", shape, &input.rows)
+    }
+
+    /// The input with its rows in host memory; their means are taken off the front of all means.
+    fn streamed_input(&self, means: &mut [Vec<f32>; 2]) -> StreamedInput {
+        let Network { input, plans, .. } = self.network;
+        let is_learnt = !input.is_fixed;
+        let n_means = match is_learnt {
+            true => input.rows.len(),
+            false => 0,
+        };
+        let rows = HostRows {
+            values: input.rows.clone(),
+            means: means
+                .each_mut()
+                .map(|means| means.drain(..n_means.min(means.len())).collect()),
+        };
+        let Tiling { n_tiles, .. } = self.tiling;
+        StreamedInput {
+            tiles: Arc::new(Tiles::streamed(&plans[0], self.size(0), n_tiles)),
+            terms: self.network.layers[0]
+                .coefficients
+                .is_some()
+                .then(|| self.terms(0)),
+            row_len: input.row_len(),
+            is_learnt,
+            rows: Mutex::new(rows),
+        }
     }
 
     fn trained(&mut self, layer: usize) -> Trained {
@@ -148,21 +183,30 @@ impl Builder<'_, '_> {
     }
 
     /// The layers with their lists, of which those with the same messages share one copy.
-    fn layers(&mut self, trained: Vec<Trained>) -> Result<Vec<DeviceLayer>, Error> {
+    fn layers(
+        &mut self,
+        input: &DeviceInput,
+        trained: Vec<Trained>,
+    ) -> Result<Vec<DeviceLayer>, Error> {
         let network = self.network;
         let mut layers: Vec<DeviceLayer> = Vec::new();
         for (idx, Trained { rows, bases, bias }) in trained.into_iter().enumerate() {
             let plan = self.plan(idx);
-            let n_targets = network.layout.sets[idx + 1].len();
             let same = (0..idx).find(|&other| std::ptr::eq(self.plan(other), plan));
             let relations = rows.map(|rows| Relations {
                 terms: self.terms(idx),
                 rows,
                 bases,
             });
-            let sums = match same.map(|same| &layers[same]) {
-                Some(same) if same.relations.is_some() == relations.is_some() => same.sums.clone(),
-                _ => self.sums(plan, n_targets, relations.is_some())?,
+            let sums = match (input, same.map(|same| &layers[same])) {
+                (DeviceInput::Streamed(input), _) if idx == 0 => {
+                    LayerSums::Tiled(Arc::clone(&input.tiles))
+                }
+                (DeviceInput::Streamed(_), Some(same)) => same.sums.clone(),
+                (_, Some(same)) if same.relations.is_some() == relations.is_some() => {
+                    same.sums.clone()
+                }
+                _ => self.sums(idx, relations.is_some())?,
             };
             let ranks = 0..network.layout.n_ranks();
             let kept = ranks.map(|rank| network.layout.places(idx + 1, rank).len());
@@ -199,16 +243,31 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The lists of a plan's messages.
-    fn sums(
-        &self,
-        plan: &LayerPlan,
-        n_targets: usize,
-        has_relations: bool,
-    ) -> Result<LayerSums, Error> {
-        let (device, n_relations) = (self.device, self.network.layout.n_relations());
-        if has_relations && self.n_tiles > 1 {
-            let tiles = Tiles::upload(device, plan, n_relations, n_targets, self.n_tiles)?;
+    fn size(&self, layer: usize) -> LayerSize {
+        let layout = self.network.layout;
+        LayerSize {
+            n_relations: layout.n_relations(),
+            n_targets: layout.sets[layer + 1].len(),
+        }
+    }
+
+    /// The lists of a layer's messages.
+    fn sums(&self, layer: usize, has_relations: bool) -> Result<LayerSums, Error> {
+        let (device, plan, size) = (self.device, self.plan(layer), self.size(layer));
+        let LayerSize {
+            n_relations,
+            n_targets,
+        } = size;
+        let Tiling {
+            n_tiles,
+            is_streamed,
+        } = self.tiling;
+        if is_streamed {
+            let tiles = Tiles::streamed(&self.network.plans[layer], size, n_tiles);
+            return Ok(LayerSums::Tiled(Arc::new(tiles)));
+        }
+        if has_relations && n_tiles > 1 {
+            let tiles = Tiles::resident(device, plan, size, n_tiles)?;
             return Ok(LayerSums::Tiled(Arc::new(tiles)));
         }
         let lists = match has_relations {

@@ -9,12 +9,14 @@ mod budget;
 mod build;
 mod exchange;
 mod operations;
+mod streamed;
 mod tiles;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use shardgraph_autodiff::{Adam, Ctx, Eager, Gradient, ParamId, Params, Sgd, Var};
-use shardgraph_device::{Device, Timer};
+use shardgraph_autodiff::{Adam, Ctx, DeviceGradient, Eager, Gradient, ParamId, Params, Sgd, Var};
+use shardgraph_device::{Device, Timer, Traffic};
 
 use crate::Error;
 use crate::config::{Config, Optimiser};
@@ -25,9 +27,11 @@ use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::train::state::{Part, set_flat};
 use crate::train::{Execution, RunOptions, ValidScores};
+pub(crate) use budget::DevicePlan;
 pub(crate) use build::LabelSets;
 use exchange::Handover;
 use operations::{Matrix, Product, RelationOperation};
+use streamed::{InputGradient, StreamedInput};
 use tiles::Tiles;
 
 /// Refuses what is trained on the host alone.
@@ -63,8 +67,10 @@ pub(crate) struct DeviceModel {
     place: RankPlace,
     params: Params,
     rule: StepRule,
-    /// The rows of the input.
-    input: ParamId,
+    input: DeviceInput,
+    /// Steps of this call, and the bytes moved before them.
+    n_steps: u64,
+    traffic: Traffic,
     layers: Vec<DeviceLayer>,
     /// The weight decay of `decayed`.
     decay: f32,
@@ -75,7 +81,54 @@ pub(crate) struct DeviceModel {
     /// The most bytes that it is predicted to hold, and those on the device beside it.
     memory: DeviceBudget,
     /// The parameters of the best epoch of this call.
-    best: Option<Params>,
+    best: Option<BestParams>,
+}
+
+/// Parameters of an epoch.
+struct BestParams {
+    params: Params,
+    /// The input's rows where they are in host memory; else empty.
+    rows: Vec<f32>,
+}
+
+/// The cut of a network for a device that does not hold it whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tiling {
+    /// The most tiles of a layer's sources, whose messages are on the device one tile at a time.
+    pub(crate) n_tiles: usize,
+    /// True if the input's rows with their means, and the lists of all layers, come from host memory tile by tile.
+    pub(crate) is_streamed: bool,
+}
+
+/// The place of the input's rows.
+enum DeviceInput {
+    /// The device.
+    Resident(ParamId),
+    /// The host, from where they come tile by tile.
+    Streamed(Arc<StreamedInput>),
+}
+
+impl DeviceInput {
+    fn streamed(&self) -> Option<&Arc<StreamedInput>> {
+        match self {
+            DeviceInput::Resident(_) => None,
+            DeviceInput::Streamed(input) => Some(input),
+        }
+    }
+}
+
+/// Values of a program that the step of streamed rows needs: the first layer's sums, and its relations' rows.
+#[derive(Clone, Copy)]
+struct InputVars {
+    sums: Var,
+    table: Option<Var>,
+}
+
+/// Values of a pass forward.
+struct ForwardVars {
+    logits: Var,
+    /// None where the input's rows are on the device.
+    input: Option<InputVars>,
 }
 
 /// A rank among those that share a network.
@@ -113,8 +166,6 @@ impl RankPlace {
 struct DeviceBudget {
     /// Held by others on the device's stream.
     beside: u64,
-    /// Of graph and labels.
-    lists: u64,
     predicted: u64,
 }
 
@@ -210,34 +261,58 @@ impl DeviceModel {
         let timer = Timer::wall();
         let mut ctx = Eager::new(&self.device, ranks.comm, &self.params);
         ctx = ctx.with_deadline(ranks.deadline);
-        let logits = self.logits(&mut ctx)?;
-        let vars = self.train.score(&mut ctx, logits)?;
+        let forward = self.forward(&mut ctx)?;
+        let vars = self.train.score(&mut ctx, forward.logits)?;
         let scores = self.train.read(&ctx, vars)?;
         if !scores.loss.is_finite() {
             return Err(diverged());
         }
         let forward_ms = timer.elapsed_s() * 1e3;
-        let gradient = ctx.resident_gradient(vars.loss)?;
+        let sums = forward.input.map(|input| input.sums);
+        let (gradient, of_sums) = ctx.resident_gradient_by(vars.loss, sums)?;
+        let of_input = of_sums.map(|sums| InputGradient {
+            sums,
+            table: forward
+                .input
+                .and_then(|input| Some(ctx.buffer(input.table?))),
+        });
         // Buffers that a program shares are copied where they are written.
         drop(ctx);
-        let Gradient::Device(mut gradient) = gradient else {
+        let Gradient::Device(gradient) = gradient else {
             let kind = self.device.kind();
             return Err(shardgraph_device::Error::unsupported("rgcn", kind).into());
         };
+        self.step_params(step, gradient, of_input)?;
+        self.n_steps += 1;
+        self.device.synchronize()?;
+        Ok(Step { scores, forward_ms })
+    }
+
+    /// Steps the parameters: the streamed rows first, whose gradient is made with the relations' rows as they were.
+    fn step_params(
+        &mut self,
+        step: u32,
+        mut gradient: DeviceGradient,
+        of_input: Option<InputGradient>,
+    ) -> Result<(), Error> {
+        if let StepRule::Adam(adam) = &mut self.rule {
+            adam.epsilon = corrected_epsilon(step);
+        }
+        if let (Some(input), Some(of_input)) = (self.input.streamed(), of_input) {
+            input.step(&self.device, &self.rule, self.decay, &of_input)?;
+        }
         for &id in self.decayed.iter().filter(|_| self.decay > 0.0) {
             gradient.add_decay(&self.device, &self.params, id, self.decay)?;
         }
         match &mut self.rule {
             StepRule::Adam(adam) => {
-                adam.epsilon = corrected_epsilon(step);
                 adam.step_on_device(&self.device, &mut self.params, &gradient)?;
             }
             StepRule::Sgd(sgd) => {
                 sgd.step_on_device(&self.device, &mut self.params, &gradient)?;
             }
         }
-        self.device.synchronize()?;
-        Ok(Step { scores, forward_ms })
+        Ok(())
     }
 
     /// The scores of the nodes to validate on; none without these.
@@ -250,27 +325,33 @@ impl DeviceModel {
         };
         let mut ctx = Eager::new(&self.device, ranks.comm, &self.params);
         ctx = ctx.with_deadline(ranks.deadline);
-        let logits = self.logits(&mut ctx)?;
-        let vars = valid.score(&mut ctx, logits)?;
+        let forward = self.forward(&mut ctx)?;
+        let vars = valid.score(&mut ctx, forward.logits)?;
         valid.read(&ctx, vars).map(Some)
     }
 
     /// Keeps the parameters of now as the best ones.
     pub(crate) fn keep_best(&mut self) {
         // A step copies what two share, on the device.
-        self.best = Some(self.params.clone());
+        let params = self.params.clone();
+        let learnt = self.learnt_rows();
+        let rows = learnt.map(|input| input.lock().values.clone());
+        self.best = Some(BestParams {
+            params,
+            rows: rows.unwrap_or_default(),
+        });
     }
 
     /// The parameters of [`DeviceModel::keep_best`].
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn best(&self) -> Result<Option<&[f32]>, Error> {
-        let Some(best) = &self.best else {
+    pub(crate) fn best(&self) -> Result<Option<Cow<'_, [f32]>>, Error> {
+        let Some(BestParams { params, rows }) = &self.best else {
             return Ok(None);
         };
-        best.sync()?;
-        Ok(Some(best.trained()))
+        params.sync()?;
+        Ok(Some(behind(rows, params.trained())))
     }
 
     /// Copies parameters and means to the host's network.
@@ -279,24 +360,44 @@ impl DeviceModel {
     /// The device's.
     pub(crate) fn store(&self, network: &mut Network<'_>) -> Result<(), Error> {
         self.params.sync()?;
-        set_flat(network, Part::Params, self.params.trained());
+        let rows = self.learnt_rows().map(|input| input.lock());
+        let mut set = |part: Part, trained: &[f32]| {
+            let rows = rows.as_ref().map_or(&[][..], |rows| rows.part(part));
+            set_flat(network, part, &behind(rows, trained));
+        };
+        set(Part::Params, self.params.trained());
         if let StepRule::Adam(adam) = &self.rule {
             adam.sync()?;
             let [first, second] = adam.moments();
-            set_flat(network, Part::First, first);
-            set_flat(network, Part::Second, second);
+            set(Part::First, first);
+            set(Part::Second, second);
         }
         Ok(())
     }
 
+    /// The input whose learnt rows are in host memory.
+    fn learnt_rows(&self) -> Option<&Arc<StreamedInput>> {
+        self.input.streamed().filter(|input| input.is_learnt)
+    }
+
     /// The logits of this rank's outputs.
-    fn logits(&self, ctx: &mut dyn Ctx) -> Result<Var, Error> {
-        let mut x = ctx.param(self.input)?;
-        for (idx, layer) in self.layers.iter().enumerate() {
-            if let Some(handover) = &layer.handover {
-                x = handover.rows(ctx, x)?;
+    fn forward(&self, ctx: &mut dyn Ctx) -> Result<ForwardVars, Error> {
+        let first = &self.layers[0];
+        let (mut x, input) = match &self.input {
+            DeviceInput::Resident(id) => {
+                let x = ctx.param(*id)?;
+                (first.sums(ctx, x, self.place)?, None)
             }
-            x = layer.sums(ctx, x, self.place)?;
+            DeviceInput::Streamed(input) => {
+                let table = first.table(ctx, self.place)?;
+                let sums = input.sums(ctx, table)?;
+                (sums, Some(InputVars { sums, table }))
+            }
+        };
+        for (idx, layer) in self.layers.iter().enumerate() {
+            if idx > 0 {
+                x = layer.sums(ctx, x, self.place)?;
+            }
             if !self.place.is_alone() {
                 x = ctx.reduce_scatter(x, Arc::clone(&layer.kept))?;
             }
@@ -309,17 +410,27 @@ impl DeviceModel {
                 x = ctx.relu(x)?;
             }
         }
-        Ok(x)
+        Ok(ForwardVars { logits: x, input })
     }
 }
 
 impl DeviceLayer {
-    /// The sums of the messages of the sources' rows `x`, at the nodes of all ranks.
+    /// The relations' rows; none for rows that are messages.
+    fn table(&self, ctx: &mut dyn Ctx, place: RankPlace) -> Result<Option<Var>, Error> {
+        let relations = self.relations.as_ref();
+        relations
+            .map(|relations| relations.table(ctx, place))
+            .transpose()
+    }
+
+    /// The sums of the messages of this rank's rows `x`, at the nodes of all ranks.
     fn sums(&self, ctx: &mut dyn Ctx, x: Var, place: RankPlace) -> Result<Var, Error> {
-        let table = match &self.relations {
-            None => None,
-            Some(relations) => Some((relations.table(ctx, place)?, relations.terms)),
+        let x = match &self.handover {
+            Some(handover) => handover.rows(ctx, x)?,
+            None => x,
         };
+        let table = self.table(ctx, place)?;
+        let table = table.zip(self.relations.as_ref().map(|relations| relations.terms));
         let (sends, lists) = match &self.sums {
             LayerSums::Tiled(tiles) => {
                 let Some((table, terms)) = table else {
@@ -411,5 +522,13 @@ impl StepRule {
                 learning_rate: config.rate,
             }),
         }
+    }
+}
+
+/// The rows of the input, and the other trained numbers behind them.
+fn behind<'v>(rows: &[f32], others: &'v [f32]) -> Cow<'v, [f32]> {
+    match rows {
+        [] => others.into(),
+        rows => [rows, others].concat().into(),
     }
 }

@@ -50,6 +50,10 @@ impl Matrix {
         &self.transposed
     }
 
+    pub(super) fn n_columns(&self) -> usize {
+        self.n_columns
+    }
+
     /// Uploads both.
     ///
     /// # Complexity

@@ -1,6 +1,7 @@
 //! A layer's sums in tiles of sources, one after the other: the messages of one tile are in memory at a time.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardgraph_device::{self as device, Buffer, Device};
 use shardgraph_ops::{self as ops, Adjacency, Copy2d, SparseProduct};
@@ -12,71 +13,226 @@ use crate::layer::plan::LayerPlan;
 /// The sources of a layer, cut into tiles of about as many pairs each.
 #[derive(Debug)]
 pub(super) struct Tiles {
-    tiles: Vec<Tile>,
+    storage: Storage,
+    ranges: Vec<Range<usize>>,
     n_sources: usize,
     n_relations: usize,
     n_targets: usize,
 }
 
+/// The place of the tiles' lists between passes.
+#[derive(Debug)]
+enum Storage {
+    /// On the device.
+    Resident(Vec<Tile>),
+    /// In host memory, as a plan: each pass uploads the lists of one tile at a time.
+    Streamed(Arc<LayerPlan>),
+}
+
 /// Consecutive sources, and the matrix by which their pairs' messages are added.
 #[derive(Debug)]
-struct Tile {
-    sources: Range<usize>,
-    lists: PairLists,
+pub(super) struct Tile {
+    pub(super) sources: Range<usize>,
+    pub(super) pairs: Range<usize>,
+    pub(super) lists: PairLists,
     /// Pairs by targets.
     sends: Matrix,
 }
 
+/// The sizes of a layer whose sources are cut into tiles.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerSize {
+    pub(super) n_relations: usize,
+    pub(super) n_targets: usize,
+}
+
+/// Messages of a tile: rows of their own, or made of the sources' and the relations' rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Messages<'t> {
+    Rows,
+    OfRelations { terms: Terms, table: &'t Buffer },
+}
+
+impl Tile {
+    fn upload(
+        device: &Device,
+        plan: &LayerPlan,
+        sources: Range<usize>,
+        size: LayerSize,
+    ) -> Result<Tile, device::Error> {
+        let mut of_tile = LayerPlan::default();
+        plan.copy_to(sources.clone(), &mut of_tile);
+        let sends = Lists::of_plan(&of_tile, size.n_targets);
+        let pair = |source: usize| plan.pair_starts[source] as usize;
+        Ok(Tile {
+            pairs: pair(sources.start)..pair(sources.end),
+            sources,
+            lists: PairLists::upload(device, &of_tile, size.n_relations)?,
+            sends: Matrix::upload(device, &sends)?,
+        })
+    }
+
+    /// Adds the sums of the tile's messages to those of the targets.
+    ///
+    /// # Shapes
+    /// `rows` has a row for each source, or for each pair where rows are messages; `sums [n_targets, width]`.
+    pub(super) fn add_sums(
+        &self,
+        device: &Device,
+        rows: Buffer,
+        messages: Messages<'_>,
+        sums: &mut Buffer,
+    ) -> Result<(), device::Error> {
+        let messages = match messages {
+            Messages::Rows => rows,
+            Messages::OfRelations { terms, table } => {
+                let mut messages = device.allocate(self.lists.n_pairs * terms.width)?;
+                self.lists
+                    .messages(device, terms, &rows, table, &mut messages)?;
+                drop(rows);
+                messages
+            }
+        };
+        let mut part = device.allocate(sums.len())?;
+        let n_targets = self.sends.n_columns();
+        let product = SparseProduct {
+            adjacency: Adjacency::Resident(self.sends.transposed()),
+            n_rows: n_targets,
+            n_columns: self.lists.n_pairs,
+            width: sums.len() / n_targets.max(1),
+        };
+        ops::sparse_product(device, product, &messages, &mut part)?;
+        add(device, &part, sums)
+    }
+
+    /// The gradient of the tile's messages from that of the sums.
+    ///
+    /// # Shapes
+    /// `dy [n_targets, width]`; the result `[n_pairs, width]`.
+    pub(super) fn message_gradient(
+        &self,
+        device: &Device,
+        dy: &Buffer,
+    ) -> Result<Buffer, device::Error> {
+        let n_targets = self.sends.n_columns();
+        let width = dy.len() / n_targets.max(1);
+        let mut messages = device.allocate(self.lists.n_pairs * width)?;
+        let product = SparseProduct {
+            adjacency: Adjacency::Resident(self.sends.lists()),
+            n_rows: self.lists.n_pairs,
+            n_columns: n_targets,
+            width,
+        };
+        ops::sparse_product(device, product, dy, &mut messages)?;
+        Ok(messages)
+    }
+
+    /// The gradient of the sources' rows from that of the sums.
+    pub(super) fn source_gradient(
+        &self,
+        device: &Device,
+        messages: Messages<'_>,
+        dy: &Buffer,
+    ) -> Result<Buffer, device::Error> {
+        let of_messages = self.message_gradient(device, dy)?;
+        let Messages::OfRelations { terms, table } = messages else {
+            return Ok(of_messages);
+        };
+        let mut rows = device.allocate(self.sources.len() * terms.source_len)?;
+        self.lists
+            .source_gradient(device, terms, table, &of_messages, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// Adds the tile's part of the gradient of the relations' rows; `rows` gives those of the sources.
+    pub(super) fn add_relation_gradient(
+        &self,
+        device: &Device,
+        terms: Terms,
+        rows: impl FnOnce() -> Result<Buffer, device::Error>,
+        dy: &Buffer,
+        sum: &mut Buffer,
+    ) -> Result<(), device::Error> {
+        let messages = self.message_gradient(device, dy)?;
+        let rows = rows()?;
+        let mut part = device.allocate(sum.len())?;
+        self.lists
+            .relation_gradient(device, terms, &rows, &messages, &mut part)?;
+        add(device, &part, sum)
+    }
+}
+
 impl Tiles {
-    /// A plan's sources in at most `n_tiles` tiles.
+    /// A plan's sources in at most `n_tiles` tiles, with all lists on the device.
     ///
     /// # Errors
     /// The device's.
     /// # Complexity
     /// O(pairs + messages + tiles * (relations + targets)).
-    pub(super) fn upload(
+    pub(super) fn resident(
         device: &Device,
         plan: &LayerPlan,
-        n_relations: usize,
-        n_targets: usize,
+        size: LayerSize,
         n_tiles: usize,
     ) -> Result<Tiles, device::Error> {
-        let mut of_tile = LayerPlan::default();
-        let mut tile = |sources: Range<usize>| {
-            plan.copy_to(sources.clone(), &mut of_tile);
-            let sends = Lists::of_plan(&of_tile, n_targets);
-            Ok(Tile {
-                sources,
-                lists: PairLists::upload(device, &of_tile, n_relations)?,
-                sends: Matrix::upload(device, &sends)?,
-            })
-        };
-        let tiles: Result<Vec<Tile>, device::Error> =
-            cut(plan, n_tiles).into_iter().map(&mut tile).collect();
-        Ok(Tiles {
-            tiles: tiles?,
+        let ranges = cut(plan, n_tiles);
+        let upload = |sources: &Range<usize>| Tile::upload(device, plan, sources.clone(), size);
+        let tiles: Result<Vec<Tile>, device::Error> = ranges.iter().map(upload).collect();
+        Ok(Tiles::new(plan, ranges, size, Storage::Resident(tiles?)))
+    }
+
+    /// The same, with the lists of one tile at a time on the device.
+    ///
+    /// # Complexity
+    /// A pass makes the lists anew, as [`Tiles::resident`] does once.
+    pub(super) fn streamed(plan: &Arc<LayerPlan>, size: LayerSize, n_tiles: usize) -> Tiles {
+        let storage = Storage::Streamed(Arc::clone(plan));
+        Tiles::new(plan, cut(plan, n_tiles), size, storage)
+    }
+
+    fn new(
+        plan: &LayerPlan,
+        ranges: Vec<Range<usize>>,
+        size: LayerSize,
+        storage: Storage,
+    ) -> Tiles {
+        Tiles {
+            storage,
+            ranges,
             n_sources: plan.n_sources(),
-            n_relations,
-            n_targets,
-        })
+            n_relations: size.n_relations,
+            n_targets: size.n_targets,
+        }
     }
 
     /// Tiles that there are.
     pub(super) fn len(&self) -> usize {
-        self.tiles.len()
+        self.ranges.len()
     }
 
-    /// The most bytes that one of the operations takes beside its operands and its result.
-    pub(super) fn scratch_bytes(&self, terms: Terms) -> u64 {
-        let of_tile = |tile: &Tile| {
-            let rows = tile.sources.len() * terms.source_len;
-            let messages = tile.lists.n_pairs * terms.width;
-            let sums = self.n_targets * terms.width;
-            let table = self.n_relations * terms.relation_len();
-            let gradient = tile.lists.gradient_len(terms) + table;
-            rows.max(1) + messages + sums.max(gradient).max(rows)
-        };
-        4 * self.tiles.iter().map(of_tile).max().unwrap_or(0) as u64
+    /// Rows of relations, and of the targets.
+    pub(super) fn size(&self) -> LayerSize {
+        LayerSize {
+            n_relations: self.n_relations,
+            n_targets: self.n_targets,
+        }
+    }
+
+    /// Calls `work` for each tile, in the order of the sources.
+    ///
+    /// # Errors
+    /// Those of `work`; the device's.
+    pub(super) fn each(
+        &self,
+        device: &Device,
+        mut work: impl FnMut(&Tile) -> Result<(), device::Error>,
+    ) -> Result<(), device::Error> {
+        match &self.storage {
+            Storage::Resident(tiles) => tiles.iter().try_for_each(work),
+            Storage::Streamed(plan) => self.ranges.iter().try_for_each(|sources| {
+                work(&Tile::upload(device, plan, sources.clone(), self.size())?)
+            }),
+        }
     }
 }
 
@@ -100,89 +256,6 @@ fn cut(plan: &LayerPlan, n_tiles: usize) -> Vec<Range<usize>> {
     tiles
 }
 
-impl Tiles {
-    /// The sources' rows of a tile.
-    fn rows(
-        device: &Device,
-        terms: Terms,
-        tile: &Tile,
-        x: &Buffer,
-    ) -> Result<Buffer, device::Error> {
-        let mut rows = device.allocate(tile.sources.len() * terms.source_len)?;
-        let copy = Copy2d {
-            source_first: tile.sources.start * terms.source_len,
-            ..whole(rows.len())
-        };
-        ops::copy_2d(device, copy, x, &mut rows)?;
-        Ok(rows)
-    }
-
-    /// The gradient of a tile's messages.
-    fn message_gradient(
-        &self,
-        device: &Device,
-        terms: Terms,
-        tile: &Tile,
-        dy: &Buffer,
-    ) -> Result<Buffer, device::Error> {
-        let mut messages = device.allocate(tile.lists.n_pairs * terms.width)?;
-        let product = SparseProduct {
-            adjacency: Adjacency::Resident(tile.sends.lists()),
-            n_rows: tile.lists.n_pairs,
-            n_columns: self.n_targets,
-            width: terms.width,
-        };
-        ops::sparse_product(device, product, dy, &mut messages)?;
-        Ok(messages)
-    }
-
-    fn add_tile(
-        &self,
-        device: &Device,
-        terms: Terms,
-        tile: &Tile,
-        result: RelationResult,
-        [a, b]: [&Buffer; 2],
-        out: &mut Buffer,
-    ) -> Result<(), device::Error> {
-        let lists = &tile.lists;
-        match result {
-            RelationResult::Value => {
-                let rows = Self::rows(device, terms, tile, a)?;
-                let mut messages = device.allocate(lists.n_pairs * terms.width)?;
-                lists.messages(device, terms, &rows, b, &mut messages)?;
-                drop(rows);
-                let mut part = device.allocate(out.len())?;
-                let product = SparseProduct {
-                    adjacency: Adjacency::Resident(tile.sends.transposed()),
-                    n_rows: self.n_targets,
-                    n_columns: lists.n_pairs,
-                    width: terms.width,
-                };
-                ops::sparse_product(device, product, &messages, &mut part)?;
-                add(device, &part, out)
-            }
-            RelationResult::SourceGradient => {
-                let messages = self.message_gradient(device, terms, tile, b)?;
-                let mut rows = device.allocate(tile.sources.len() * terms.source_len)?;
-                lists.source_gradient(device, terms, a, &messages, &mut rows)?;
-                let copy = Copy2d {
-                    target_first: tile.sources.start * terms.source_len,
-                    ..whole(rows.len())
-                };
-                ops::copy_2d(device, copy, &rows, out)
-            }
-            RelationResult::RelationGradient => {
-                let messages = self.message_gradient(device, terms, tile, b)?;
-                let rows = Self::rows(device, terms, tile, a)?;
-                let mut part = device.allocate(out.len())?;
-                lists.relation_gradient(device, terms, &rows, &messages, &mut part)?;
-                add(device, &part, out)
-            }
-        }
-    }
-}
-
 /// A copy of `len` elements in one row.
 fn whole(len: usize) -> Copy2d {
     Copy2d {
@@ -200,7 +273,7 @@ fn add(device: &Device, part: &Buffer, sum: &mut Buffer) -> Result<(), device::E
     ops::sgd(device, -1.0, sum, part, None)
 }
 
-/// A layer's sums over messages.
+/// A layer's sums over messages of activations, or of rows that are on the device.
 impl RelationMap for Tiles {
     const NAME: &'static str = "relation_sums";
 
@@ -213,13 +286,37 @@ impl RelationMap for Tiles {
         device: &Device,
         terms: Terms,
         result: RelationResult,
-        operands: [&Buffer; 2],
+        [a, b]: [&Buffer; 2],
         out: &mut Buffer,
     ) -> Result<(), device::Error> {
+        let first = |tile: &Tile| tile.sources.start * terms.source_len;
+        let rows = |tile: &Tile| {
+            let mut rows = device.allocate(tile.sources.len() * terms.source_len)?;
+            let copy = Copy2d {
+                source_first: first(tile),
+                ..whole(rows.len())
+            };
+            ops::copy_2d(device, copy, a, &mut rows)?;
+            Ok(rows)
+        };
         device.clear(out)?;
-        for tile in &self.tiles {
-            self.add_tile(device, terms, tile, result, operands, out)?;
-        }
-        Ok(())
+        self.each(device, |tile| match result {
+            RelationResult::Value => {
+                let messages = Messages::OfRelations { terms, table: b };
+                tile.add_sums(device, rows(tile)?, messages, out)
+            }
+            RelationResult::SourceGradient => {
+                let messages = Messages::OfRelations { terms, table: a };
+                let rows = tile.source_gradient(device, messages, b)?;
+                let copy = Copy2d {
+                    target_first: first(tile),
+                    ..whole(rows.len())
+                };
+                ops::copy_2d(device, copy, &rows, out)
+            }
+            RelationResult::RelationGradient => {
+                tile.add_relation_gradient(device, terms, || rows(tile), b, out)
+            }
+        })
     }
 }

@@ -133,7 +133,7 @@ impl<'a> Naive<'a> {
                         }
                         _ => &units[source as usize][..],
                     };
-                    *made += weight * taken.message(relation as usize, row, (o, width));
+                    *made += weight * taken.message(relation as usize, row, o, width);
                 }
             }
             if layer + 1 < self.widths.len() {
@@ -221,7 +221,7 @@ struct Taken {
 
 impl Taken {
     /// Number o of the message along a relation of a source with this row, or these units.
-    fn message(&self, r: usize, row: &[f64], (o, width): (usize, usize)) -> f64 {
+    fn message(&self, r: usize, row: &[f64], o: usize, width: usize) -> f64 {
         let a = |b: usize| self.coefficients[r * self.n_bases + b];
         let of_units = |weight: &dyn Fn(usize) -> f64| {
             // The run of units that hears output o: the last one whose outputs begin at o or

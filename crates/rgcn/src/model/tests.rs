@@ -93,7 +93,7 @@ fn stepped(
     };
     let mut network = network_of(&config, layout, 0, n_classes).unwrap();
     let before = Naive::params(&network);
-    let loss = alone(|ranks| one_step(&mut network, labels, (n_classes, 1), ranks));
+    let loss = alone(|ranks| one_step(&mut network, labels, n_classes, 1, ranks));
     let after = Naive::params(&network);
     (
         before
@@ -108,7 +108,8 @@ fn stepped(
 fn one_step(
     network: &mut Network<'_>,
     labels: &[(u32, u32)],
-    (n_classes, step): (u32, u32),
+    n_classes: u32,
+    step: u32,
     ranks: &mut RankComm<'_>,
 ) -> Result<f64, Error> {
     let layout = network.layout;
@@ -222,7 +223,7 @@ fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
             let run = |layout| {
                 let mut network = network_of(&config, layout, 0, 3).unwrap();
                 let losses: Vec<f64> = (1..=3)
-                    .map(|step| alone(|ranks| one_step(&mut network, &labels, (3, step), ranks)))
+                    .map(|step| alone(|ranks| one_step(&mut network, &labels, 3, step, ranks)))
                     .collect();
                 (losses, network)
             };
@@ -260,7 +261,7 @@ fn gradients_know_of_dropped_units() {
         // Away from the kink at zero, where a slope is two.
         network.layers[0].bias.fill(1.0);
         network.layers[0].bias[unit] += by;
-        let loss = alone(|ranks| one_step(&mut network, &labels, (3, 1), ranks));
+        let loss = alone(|ranks| one_step(&mut network, &labels, 3, 1, ranks));
         (loss, 1.0 - network.layers[0].bias[unit])
     };
     for unit in 0..8 {
@@ -423,7 +424,8 @@ fn given_features_are_read_and_take_no_step() {
 fn made_in_parts(
     graph: &RelationalGraph,
     config: &Config,
-    (method, n_ranks): (Method, u32),
+    method: Method,
+    n_ranks: u32,
 ) -> Vec<Vec<f32>> {
     let extent = Extent {
         method,
@@ -452,10 +454,10 @@ fn every_layer_in_parts_is_the_whole_to_1e_5() {
             sums: Sums::Float,
             ..config
         };
-        let whole = made_in_parts(&graph, &config, (Method::Source, 1));
+        let whole = made_in_parts(&graph, &config, Method::Source, 1);
         for method in Method::ALL {
             for n_ranks in [2, 5] {
-                let parts = made_in_parts(&graph, &config, (method, n_ranks));
+                let parts = made_in_parts(&graph, &config, method, n_ranks);
                 assert_eq!(whole.len(), parts.len());
                 for (layer, (whole, parts)) in whole.iter().zip(&parts).enumerate() {
                     assert_eq!(whole.len(), parts.len());

@@ -39,7 +39,8 @@ type PairSet = BTreeSet<(u32, u32)>;
 fn count_own(
     own: &std::ops::Range<u32>,
     part: usize,
-    (pairs, sources): (&[PairSet], &[BTreeSet<u32>]),
+    pairs: &[PairSet],
+    sources: &[BTreeSet<u32>],
     load: &mut Load,
 ) {
     let all = pairs
@@ -115,7 +116,7 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
         loads[part].n_sources = sources[part].len() as u64;
         loads[part].n_relations = relations[part].len() as u64;
         let own = partition.own_nodes(part as u32);
-        count_own(&own, part, (&pairs, &sources), &mut loads[part]);
+        count_own(&own, part, &pairs, &sources, &mut loads[part]);
     }
     loads
 }

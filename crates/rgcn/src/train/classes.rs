@@ -17,7 +17,7 @@ use super::report::{EpochReport, NodeUnits, Outcome, Prediction, ValidScores};
 use super::run::EpochTrainer;
 use super::state::{Params, params_hash};
 use crate::config::{Config, MAX_WIDTH, Mode};
-use crate::device::{DeviceModel, LabelSets, Step};
+use crate::device::{DeviceModel, DevicePlan, LabelSets, Step};
 use crate::error::diverged;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout, RankContext};
@@ -151,15 +151,15 @@ impl<'a> WholeJob<'a> {
         Ok(job)
     }
 
-    /// Refuses a budget that training on a device does not fit in: builds the models of the ranks
-    /// here once, one after the other, before a run has a folder.
+    /// Refuses a budget that training on a device does not fit in: plans the ranks here, one after
+    /// the other, before a run has a folder.
     fn check_budget_on_device(&self, here: Here) -> Result<(), Error> {
         let options = self.inputs.options;
         if options.device.is_host() || options.budget_per_device.is_none() {
             return Ok(());
         }
         here.ranks(options.n_ranks)
-            .try_for_each(|rank| ClassTrainer::new(self, rank)?.begin_on_device(&options.device, 0))
+            .try_for_each(|rank| ClassTrainer::new(self, rank)?.check_device(&options.device))
     }
 
     /// The device of a rank: that of the run, or where ranks share it a stream of their own or a
@@ -281,6 +281,17 @@ impl<'a> ClassTrainer<'a> {
         })
     }
 
+    /// Refuses a budget that this rank does not fit in.
+    fn check_device(&mut self, device: &Device) -> Result<(), Error> {
+        let labels = LabelSets {
+            train: &self.targets,
+            valid: self.valid.as_ref(),
+        };
+        let network = &mut self.model.network;
+        let limit = self.job.inputs.options.budget_per_device;
+        DevicePlan::new(device, network, &labels, limit).map(drop)
+    }
+
     /// Copies the model to the device of the epochs, after `n_steps` of them.
     fn begin_on_device(&mut self, device: &Device, n_steps: u32) -> Result<(), Error> {
         if !device.is_host() {
@@ -386,7 +397,7 @@ impl EpochTrainer for ClassTrainer<'_> {
     fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
         if let Some(device) = &self.device {
             if let Some(best) = device.best()? {
-                self.model.set_best(best);
+                self.model.set_best(&best);
             }
             device.store(&mut self.model.network)?;
         }

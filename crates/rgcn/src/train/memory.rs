@@ -24,13 +24,13 @@ pub struct DeviceMemory {
     /// Of these W_r of the relations that it builds, with
     /// [`Execution::Paper`](crate::Execution::Paper); as much again is its gradient. Else 0.
     pub weight_bytes: u64,
-    /// Tiles in which it took the sources of the first layer; 1: all at once, and they stayed.
+    /// Tiles in which it took the sources of a layer; 1: all at once.
     pub tiles: u64,
-    /// Bytes between host and device in an epoch, both ways; 0 without tiles.
+    /// Bytes between host and device in an epoch, both ways; 0 where the input's rows stayed on the device.
     pub moved_bytes: u64,
-    /// Milliseconds of an epoch in which they were copied.
+    /// Milliseconds of an epoch in which they were copied; 0 on a GPU, where they are not timed.
     pub copy_ms: f64,
-    /// The share of those in which the device worked on another tile; 0 without tiles.
+    /// The share of those in which the device worked on another tile; 0 without tiles, and on a GPU.
     pub hidden_share: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The loop of job, whose steps are the epochs of a model for classes or links.
+//! The loop of job, whose steps are the epochs of a model for classes or links: ranks have parts of it, and the last checkpoint is the result.
 
 use std::path::Path;
 
@@ -90,8 +90,8 @@ impl<T: EpochTrainer> shardgraph_job::Trainer for Epochs<'_, T> {
         self.n_done.into()
     }
 
-    fn is_stopped(&self) -> bool {
-        self.trainer.is_stopped()
+    fn is_over(&self, until: u64) -> bool {
+        self.step() >= until || self.trainer.is_stopped()
     }
 
     fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<T::Report, Error> {
@@ -116,16 +116,6 @@ impl<T: EpochTrainer> shardgraph_job::Trainer for Epochs<'_, T> {
     fn end(&mut self, ranks: &mut Ranks<'_>) -> Result<(), Error> {
         self.with_ranks(ranks, |trainer, ranks| trainer.check_finite(ranks))
     }
-
-    /// Ranks have parts.
-    fn params_hash(&self) -> Option<u64> {
-        None
-    }
-
-    /// The last checkpoint is the result.
-    fn write_results(&self, _: &Path) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 /// Runs the epochs from `begin` on; their reports. None where no epoch is wanted any more.
@@ -133,7 +123,7 @@ pub(crate) fn run<T: EpochTrainer>(
     trainer: &mut T,
     begin: u32,
     options: LoopOptions,
-    recorder: Option<RunRecorder>,
+    mut recorder: Option<RunRecorder>,
     ranks: &mut RankComm<'_>,
     progress: &mut dyn FnMut(&T::Report),
 ) -> Result<Vec<T::Report>, Error> {
@@ -148,7 +138,7 @@ pub(crate) fn run<T: EpochTrainer>(
         reports.push(*report);
     };
     let all = &mut Ranks::new(ranks.comm, ranks.deadline);
-    shardgraph_job::run(&mut epochs, all, recorder, options, &mut on_report)?;
+    shardgraph_job::run(&mut epochs, all, recorder.as_mut(), options, &mut on_report)?;
     ranks.exchange_s += epochs.exchange_s;
     Ok(reports)
 }

@@ -11,7 +11,7 @@ proptest! {
         let (graph, matrix) = (graph_of(n, &edges, false), naive::matrix(n, &edges));
         let bits = Adjacency::Bits(BitShard::from_graph(&graph, 0..n));
         let in_cover: Vec<bool> = (0..n).map(|v| seed.rotate_left(v) % 8 != 0).collect();
-        for form in [Adjacency::Csr(graph.clone()), bits] {
+        for form in [Adjacency::Csr(graph.clone().into()), bits] {
             prop_assert_eq!((form.n_nodes(), form.n_edges()), (n, naive::n_edges(&matrix)));
             for u in 0..n {
                 let mut row = Vec::new();
@@ -57,11 +57,11 @@ fn stated_bytes_are_those_of_the_arrays() {
     let mut edges: Vec<_> = (0..64).map(|v| (v, (v + 1) % 64)).collect();
     edges.push((0, 2)); // one more than a density of 1/32
     assert_eq!(
-        Adjacency::Csr(graph_of(64, &edges, false)).bytes(),
+        Adjacency::Csr(graph_of(64, &edges, false).into()).bytes(),
         8 * 65 + 4 * 130
     );
     assert_eq!(
-        Adjacency::Csr(graph_of(64, &edges, true)).bytes(),
+        Adjacency::Csr(graph_of(64, &edges, true).into()).bytes(),
         8 * 65 + 8 * 130
     );
     assert_eq!(

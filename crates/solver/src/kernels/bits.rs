@@ -46,24 +46,40 @@ pub fn column_sums(
     scratch.clear(words_per_row);
     // The closure gives away what it captured, so that it is inlined where the instruction set is known: one that only
     // borrows is called through a shim that stays outside, compiled for the oldest processor.
-    let moved = (sums, scratch);
+    let columns = ColumnSums {
+        words,
+        words_per_row,
+        sums,
+        scratch,
+    };
     Arch::new().dispatch(
         #[inline(always)]
-        || add_selected(words, words_per_row, selected, moved),
+        || columns.add(selected),
     );
 }
 
-#[inline(always)]
-fn add_selected(
-    words: &[u64],
+/// Arguments of [`column_sums`].
+struct ColumnSums<'a> {
+    words: &'a [u64],
     words_per_row: usize,
-    selected: &[u32],
-    (sums, scratch): (&mut [u32], &mut ColumnSumScratch),
-) {
-    for group in selected.chunks(GROUP) {
-        add_group(words, words_per_row, group, scratch);
+    sums: &'a mut [u32],
+    scratch: &'a mut ColumnSumScratch,
+}
+
+impl ColumnSums<'_> {
+    #[inline(always)]
+    fn add(self, selected: &[u32]) {
+        for group in selected.chunks(GROUP) {
+            add_group(self.words, self.words_per_row, group, self.scratch);
+        }
+        let n_planes = self.scratch.n_planes;
+        expand(
+            &self.scratch.planes,
+            n_planes,
+            self.words_per_row,
+            self.sums,
+        );
     }
-    expand(&scratch.planes, scratch.n_planes, words_per_row, sums);
 }
 
 impl ColumnSumScratch {

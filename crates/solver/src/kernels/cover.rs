@@ -34,6 +34,7 @@ mod gpu;
 mod host;
 mod host_graph;
 mod model;
+mod ranks;
 mod rules;
 mod states;
 
@@ -46,8 +47,9 @@ use shardgraph_ops::ResidentAdjacency;
 use gpu::GpuEpisode;
 use host::HostEpisode;
 
-pub(crate) use device_episode::PickRules;
+pub(crate) use device_episode::{Look, PickRules};
 pub(crate) use model::{ModelEpisode, ModelRows};
+pub(crate) use ranks::SharedEpisode;
 pub use rules::{Progress, Rules, Scale, ScorePieces, Select};
 pub(crate) use states::{MAX_STATES, RowPlace, StateCounter};
 
@@ -82,6 +84,14 @@ impl<'a> Episode<'a> {
             false => Run::Gpu(Box::new(GpuEpisode::start(device, graph, rules)?)),
         };
         Ok(Self { run })
+    }
+
+    /// How far the episode has come.
+    pub fn progress(&self) -> Progress {
+        match &self.run {
+            Run::Host(run) => run.progress(),
+            Run::Gpu(run) => run.progress(),
+        }
     }
 
     /// Goes on for some steps: one on the host, hundreds on a GPU, where the host only then learns how far it is.

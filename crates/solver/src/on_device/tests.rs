@@ -1,6 +1,7 @@
 //! Properties: a solve on a device that launches kernels against the same solve on the host.
 
 mod model;
+mod ranks;
 
 use proptest::prelude::*;
 use shardgraph_device::Device;
@@ -9,7 +10,7 @@ use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, BitShard};
 
 use crate::{
-    AdjacencyScale, EmbeddingPath, ErrorKind, PolicyConfig, Select, Solution, SolveOptions,
+    AdjacencyScale, Answer, EmbeddingPath, ErrorKind, PolicyConfig, Select, SolveOptions,
     TrainedPolicy, score_nodes, solve,
 };
 
@@ -30,7 +31,7 @@ fn generated(spec: String) -> Graph {
     spec.parse::<GeneratorSpec>().unwrap().graph(1).unwrap()
 }
 
-fn run(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Solution {
+fn run(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Answer {
     solve(adjacency, policy, options, &mut |_, _| ()).unwrap()
 }
 
@@ -87,13 +88,13 @@ proptest! {
     ) {
         let select = if d == 0 { Select::Adaptive } else { Select::Fixed(d) };
         let bits = BitShard::from_graph(&graph, 0..graph.n_nodes());
-        for adjacency in [Adjacency::Csr(graph), Adjacency::Bits(bits)] {
+        for adjacency in [Adjacency::Csr(graph.into()), Adjacency::Bits(bits)] {
             let host = SolveOptions { keep_isolated, ..on(&Device::host(), select) };
             let want = run(&adjacency, &policy, &host);
             for device in gpus() {
                 let options = SolveOptions { keep_isolated, ..on(&device, select) };
                 let got = run(&adjacency, &policy, &options);
-                prop_assert_eq!(&got.cover, &want.cover, "{}", got.path_name());
+                prop_assert_eq!(&got.nodes, &want.nodes, "{}", got.path_name());
                 prop_assert_eq!(got.n_steps, want.n_steps);
             }
         }
@@ -115,7 +116,7 @@ proptest! {
         let graph = format!("er:{n}:0.1").parse::<GeneratorSpec>().unwrap().graph(seed).unwrap();
         let adjacency = match as_bits {
             true => Adjacency::Bits(BitShard::from_graph(&graph, 0..n)),
-            false => Adjacency::Csr(graph),
+            false => Adjacency::Csr(graph.into()),
         };
         let config = PolicyConfig::new(8, n_layers, AdjacencyScale::LargestDegree);
         let policy = TrainedPolicy::random(config, seed, 0.3).unwrap();
@@ -132,9 +133,9 @@ proptest! {
                 let agree = (got - want).abs() <= 2e-6 * size || (got.is_nan() && want.is_nan());
                 prop_assert!(agree, "node {}: {} and {}", v, got, want);
             }
-            let cover = run(&adjacency, &policy, &options(1)).cover;
+            let cover = run(&adjacency, &policy, &options(1)).nodes;
             for n_ranks in [2, 3] {
-                prop_assert_eq!(&run(&adjacency, &policy, &options(n_ranks)).cover, &cover);
+                prop_assert_eq!(&run(&adjacency, &policy, &options(n_ranks)).nodes, &cover);
             }
         }
     }
@@ -144,7 +145,7 @@ proptest! {
 #[test]
 fn what_a_device_lacks_is_refused() {
     let graph = Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)]).unwrap();
-    let adjacency = Adjacency::Csr(graph);
+    let adjacency = Adjacency::Csr(graph.into());
     let policy = TrainedPolicy::shipped().unwrap();
     for device in gpus() {
         let options = SolveOptions {
@@ -168,7 +169,7 @@ fn memory_that_runs_out_is_a_device_error() {
         .unwrap()
         .graph(1)
         .unwrap();
-    let adjacency = Adjacency::Csr(graph);
+    let adjacency = Adjacency::Csr(graph.into());
     let policy = TrainedPolicy::shipped().unwrap();
     for device in gpus() {
         for n in [0, 3, 9] {

@@ -85,3 +85,12 @@ pub(crate) fn offer_all(
         top.offer(table.score_near(x, y, &mut hint), node);
     }
 }
+
+/// Whether the scores of all own candidates are numbers; `values` starts at node `first`.
+pub(crate) fn are_finite(residual: &dyn Residual, values: &[f32], first: u32) -> bool {
+    let mut all_finite = true;
+    residual.for_each_own(&mut |node, _, _| {
+        all_finite &= values[(node - first) as usize].is_finite();
+    });
+    all_finite
+}

@@ -47,12 +47,13 @@ fn watch(
 }
 
 fn watch_all(graph: &Graph, form: Form, groups: &[Vec<u32>], n_ranks: u32) -> (Seen, Vec<u32>) {
-    watch_counts(graph, (form, Counts::WithNeighborDegrees), groups, n_ranks)
+    watch_counts(graph, form, Counts::WithNeighborDegrees, groups, n_ranks)
 }
 
 fn watch_counts(
     graph: &Graph,
-    (form, counts): (Form, Counts),
+    form: Form,
+    counts: Counts,
     groups: &[Vec<u32>],
     n_ranks: u32,
 ) -> (Seen, Vec<u32>) {
@@ -157,7 +158,7 @@ proptest! {
             candidates.iter_mut().for_each(|(_, _, d2)| *d2 = 0);
         }
         for form in [Form::Lists, Form::Bits] {
-            let got = watch_counts(&graph, (form, Counts::Degrees), &groups, n_ranks);
+            let got = watch_counts(&graph, form, Counts::Degrees, &groups, n_ranks);
             prop_assert_eq!(&got, &degrees_alone, "{:?}", form);
         }
     }

@@ -76,7 +76,7 @@ fn gather_and_halo_have_the_bits_of_one_rank_and_the_others_their_rounding() {
             .fold(0.1f32, |m, x| m.max(x.abs()));
         let cover = solve(graph, &policy, &SolveOptions::default(), &mut |_, _| ())
             .unwrap()
-            .cover;
+            .nodes;
         for communication in Communication::ALL {
             for n_ranks in 1..=6 {
                 let options = on(n_ranks, communication);
@@ -92,7 +92,7 @@ fn gather_and_halo_have_the_bits_of_one_rank_and_the_others_their_rounding() {
                 }
                 let found = solve(graph, &policy, &options, &mut |_, _| ()).unwrap();
                 if communication.is_exact() {
-                    assert_eq!(found.cover, cover, "{communication}, {n_ranks} ranks");
+                    assert_eq!(found.nodes, cover, "{communication}, {n_ranks} ranks");
                 }
             }
         }
@@ -115,7 +115,7 @@ fn all_ways_find_one_answer_where_nothing_is_tied() {
             true => {
                 solve(&adjacency, &policy, options, &mut |_, _| ())
                     .unwrap()
-                    .cover
+                    .nodes
             }
             false => {
                 solve_problem(problem, &graph, &policy, options, &mut |_, _| ())
@@ -178,7 +178,7 @@ fn every_pair_of_layers_solves_alike_on_ranks() {
 fn what_is_received_is_counted() {
     let n = 64 * 4u32;
     let path: Vec<(u32, u32)> = (1..n).map(|v| (v - 1, v)).collect();
-    let path = Adjacency::Csr(Graph::from_edges(n, &path).unwrap());
+    let path = Adjacency::Csr(Graph::from_edges(n, &path).unwrap().into());
     let mvc = &crate::problem::MINIMUM_VERTEX_COVER;
     let (k, policy) = (6u64, policy(mvc, 3, LAYERS[0]));
     let received = |communication, n_ranks| {
@@ -214,7 +214,7 @@ fn what_is_received_is_counted() {
         (0, 8 * (n + 1) + 4 * 2 * (n - 1))
     );
     let shape = policy.config.shape();
-    let model = PaperModel::of_state(4, (256, 255), shape);
+    let model = PaperModel::of_state(4, 256, 255, shape);
     assert_eq!(model.evaluation_bytes(), 4 * (3 * k * n + k));
     assert_eq!(model.matrix_bytes(), 20 * 510 / 4);
 }
@@ -264,7 +264,7 @@ fn processes_share_sums_too() {
         let want = solve(&graph, &policy, &on(3, communication), &mut |_, _| ()).unwrap();
         for found in tcp::run(3, |mut comm| as_rank(&mut comm, communication)) {
             let found = found.unwrap().unwrap();
-            assert_eq!(found.cover, want.cover);
+            assert_eq!(found.nodes, want.nodes);
             assert_eq!(
                 found.exchange.map(|e| e.matrix_bytes),
                 want.exchange.map(|e| e.matrix_bytes)

@@ -164,7 +164,7 @@ proptest! {
     ) {
         let kind = ["er:N:0.02", "ba:N:2", "er:N:0"][seed as usize % 3];
         let spec: GeneratorSpec = kind.replace('N', &n.to_string()).parse().unwrap();
-        let adjacency = Adjacency::Csr(spec.graph(seed).unwrap());
+        let adjacency = Adjacency::Csr(spec.graph(seed).unwrap().into());
         let problem = &MINIMUM_VERTEX_COVER;
         let config = PolicyConfig::of_problem(problem, 7, n_layers, AdjacencyScale::LargestDegree);
         let policy = TrainedPolicy::random(config, seed, 0.4).unwrap();
@@ -175,7 +175,7 @@ proptest! {
         let (kept, whole) = (with(None), with(Some(Communication::default())));
         prop_assert!(n == 3 || kept.exchange.is_none());
         prop_assert!(whole.exchange.is_some());
-        prop_assert_eq!((kept.cover, kept.n_steps), (whole.cover, whole.n_steps));
+        prop_assert_eq!((kept.nodes, kept.n_steps), (whole.nodes, whole.n_steps));
     }
 
     /// The way of all problems finds the covers of the way that is made for covers, pick by pick.
@@ -184,10 +184,10 @@ proptest! {
         let graph = graph_of(n, seed, false);
         let policy = policy(&MINIMUM_VERTEX_COVER, seed, n_layers);
         let options = SolveOptions::default();
-        let adjacency = Adjacency::Csr(Graph::clone(&graph));
+        let adjacency = Adjacency::Csr(Arc::clone(&graph));
         let want = solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap();
         let got = answer(&MINIMUM_VERTEX_COVER, &graph, &policy, &options);
-        prop_assert_eq!(&got.nodes, &want.cover);
+        prop_assert_eq!(&got.nodes, &want.nodes);
         prop_assert_eq!(got.n_steps, want.n_steps);
     }
 }
@@ -342,7 +342,7 @@ fn a_policy_serves_its_own_problem_alone() {
         text.contains("the policy is for problem `mis`, not `cut`"),
         "{text}"
     );
-    let adjacency = Adjacency::Csr(Graph::clone(&graph));
+    let adjacency = Adjacency::Csr(Arc::clone(&graph));
     let cut = policy(&MAXIMUM_CUT, 1, 2);
     for (name, error) in [
         (
@@ -359,7 +359,7 @@ fn a_policy_serves_its_own_problem_alone() {
 
 #[test]
 fn policies_for_covers_and_for_sets_score_the_first_state_alike() {
-    let adjacency = Adjacency::Csr(Graph::clone(&graph_of(40, 5, false)));
+    let adjacency = Adjacency::Csr(graph_of(40, 5, false));
     let scores = |problem: &Problem| {
         let policy = policy(problem, 1, 2);
         let scores = score_nodes(&adjacency, &policy, &SolveOptions::default());

@@ -25,8 +25,8 @@ fn policy(seed: u64, n_layers: usize) -> TrainedPolicy {
 
 fn cover(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Vec<u32> {
     let found = solve(adjacency, policy, options, &mut |_, _| ()).unwrap();
-    check_cover(adjacency, &found.cover).unwrap();
-    found.cover
+    check_cover(adjacency, &found.nodes).unwrap();
+    found.nodes
 }
 
 proptest! {
@@ -42,7 +42,7 @@ proptest! {
         select in prop_oneof![Just(Select::Adaptive), (1u32..5).prop_map(Select::Fixed)],
     ) {
         let graph = graph_of(spec, seed);
-        let lists = Adjacency::Csr(graph.clone());
+        let lists = Adjacency::Csr(graph.clone().into());
         let bits = Adjacency::Bits(BitShard::from_graph(&graph, 0..graph.n_nodes()));
         let policy = policy(seed, n_layers);
         let options = |n_ranks| SolveOptions {
@@ -73,7 +73,7 @@ fn sparse_graphs_are_solved_whatever_the_policy_says() {
         for spec in ["ba:200:1", "er:90:0.02"] {
             let graph = graph_of(spec, seed);
             let best = optimum(&graph, &Limits::default(), &Budget::unlimited()).unwrap();
-            let found = cover(&Adjacency::Csr(graph), &policy(seed, 2), &options);
+            let found = cover(&Adjacency::Csr(graph.into()), &policy(seed, 2), &options);
             assert_eq!(found.len(), best.len(), "{spec} {seed}");
         }
     }
@@ -90,11 +90,11 @@ fn the_rules_hear_of_picks() {
     for seed in 0..5 {
         let graph = graph_of("er:60:0.15", seed);
         let n_before = Peeling::new(&graph).settle(&Budget::unlimited()).len() as u64;
-        let lists = Adjacency::Csr(graph);
+        let lists = Adjacency::Csr(graph.into());
         let found = solve(&lists, &policy(seed, 2), &options, &mut |_, _| ()).unwrap();
         assert!(found.n_steps > 0, "{seed}");
         assert!(
-            found.cover.len() as u64 > n_before + found.n_steps,
+            found.nodes.len() as u64 > n_before + found.n_steps,
             "{seed}"
         );
     }
@@ -105,7 +105,7 @@ fn the_shipped_policy_covers_with_fewer_nodes() {
     let policy = TrainedPolicy::shipped().unwrap();
     let sum = |reduce_inside| {
         let size = |seed| {
-            let graph = Adjacency::Csr(graph_of("ba:250:4", seed));
+            let graph = Adjacency::Csr(graph_of("ba:250:4", seed).into());
             let options = SolveOptions {
                 reduce_inside,
                 ..SolveOptions::default()
@@ -129,7 +129,7 @@ fn what_the_rules_do_not_go_with_is_refused() {
         keep_isolated: true,
         ..inside.clone()
     };
-    let adjacency = Adjacency::Csr(graph.clone());
+    let adjacency = Adjacency::Csr(graph.clone().into());
     let error = solve(&adjacency, &policy(1, 2), &paper, &mut |_, _| ()).unwrap_err();
     assert!(
         error.to_string().contains("are not kept with reductions"),

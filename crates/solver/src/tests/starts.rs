@@ -39,7 +39,7 @@ fn one_start(graph: &Graph, policy: &TrainedPolicy) -> Vec<u32> {
         true => {
             let adjacency = Adjacency::from_graph(graph.clone());
             let found = solve(&adjacency, policy, &options, &mut |_, _| ());
-            found.unwrap().cover
+            found.unwrap().nodes
         }
         false => {
             let (problem, graph) = (&MAXIMUM_INDEPENDENT_SET, Arc::new(graph.clone()));
@@ -99,7 +99,7 @@ proptest! {
         let found = match is_cover {
             true => {
                 let adjacency = Adjacency::from_graph(graph.clone());
-                solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap().cover
+                solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap().nodes
             }
             false => {
                 let graph = Arc::new(graph.clone());

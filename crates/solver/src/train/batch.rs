@@ -312,10 +312,12 @@ fn neighbor_degrees(states: &[StateRows<'_>], own: Range<u32>) -> Vec<u64> {
             }
             continue;
         }
-        let out = (sums, n_states);
+        let own = own.clone();
         match largest_degree(chunk) {
-            0..=MOST_OF_16_BITS => sum_chunk(chunk, &interleaved::<u16>(chunk), own.clone(), out),
-            _ => sum_chunk(chunk, &interleaved::<u32>(chunk), own.clone(), out),
+            0..=MOST_OF_16_BITS => {
+                sum_chunk(chunk, &interleaved::<u16>(chunk), own, sums, n_states);
+            }
+            _ => sum_chunk(chunk, &interleaved::<u32>(chunk), own, sums, n_states),
         }
     }
     sums
@@ -326,7 +328,8 @@ fn sum_chunk<T: Degree>(
     chunk: &[StateRows<'_>],
     lanes: &[[T; LANES]],
     own: Range<u32>,
-    (sums, n_states): (&mut [u64], usize),
+    sums: &mut [u64],
+    n_states: usize,
 ) {
     let n_safe = (T::MOST / largest_degree(chunk).max(1)) as usize;
     for (node, sums) in own.zip(sums.chunks_mut(n_states)) {

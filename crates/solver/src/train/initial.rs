@@ -137,7 +137,7 @@ mod tests {
         if problem.name == MINIMUM_VERTEX_COVER.name {
             let lists = Adjacency::from_graph((**graph).clone());
             let found = solve(&lists, policy, &options, &mut |_, _| ());
-            return found.unwrap().cover;
+            return found.unwrap().nodes;
         }
         let found = solve_problem(problem, graph, policy, &options, &mut |_, _| ());
         found.unwrap().nodes

@@ -318,7 +318,7 @@ fn begin(
 impl Begun {
     /// The steps of one rank, to the last; all ranks end with the same parameters.
     fn run(
-        self,
+        mut self,
         ranks: &mut Ranks<'_>,
         options: &RunOptions,
         progress: &mut dyn FnMut(&StepReport),
@@ -344,7 +344,8 @@ impl Begun {
             Ok::<(), Error>(())
         })?;
         let mut reports = Vec::new();
-        run_steps(&mut training, ranks, self.recorder, steps, &mut |report| {
+        let recorder = self.recorder.as_mut();
+        run_steps(&mut training, ranks, recorder, steps, &mut |report| {
             progress(report);
             reports.push(*report);
         })?;

@@ -282,7 +282,7 @@ fn covers(policy: &crate::TrainedPolicy) -> usize {
         let options = crate::SolveOptions::default();
         crate::solve(&graph, policy, &options, &mut |_, _| ())
             .unwrap()
-            .cover
+            .nodes
             .len()
     };
     (7000..7020).map(cover).sum()

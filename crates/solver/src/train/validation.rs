@@ -220,7 +220,7 @@ impl Validation {
                 false => solve,
             };
             let found = way(&adjacency, policy, &options, &mut |_, _| ())?;
-            return Ok(found.cover.len() as f64);
+            return Ok(found.nodes.len() as f64);
         }
         let found = solve_problem(self.problem, graph, policy, &options, &mut |_, _| ())?;
         Ok(found.objective.value())

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use shardgraph_collectives::messages::Event;
 
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{Batch, Block, Priorities, ShardTotals, tag};
+use crate::apex::message::{Batch, Block, Priorities, tag};
 use crate::apex::shard::Shard;
 use crate::error::Error;
+use crate::run::ReplayTotals;
 use crate::topology::common_tag::{BEGIN, REFUSAL};
 use crate::topology::wire::{from_bytes, to_bytes};
 use crate::topology::{LEARNER, Port, learner_lost, learner_refused};
@@ -111,7 +112,7 @@ impl ShardRank<'_> {
     fn serve(&mut self) -> Result<(), Error> {
         while self.n_wanted > 0 && self.shard.limiter.may_sample() {
             self.shard.sample()?;
-            let bytes = Batch::bytes_of(self.shard.drawn());
+            let bytes = Batch::bytes_of(&self.shard.drawn());
             self.port.send(LEARNER, tag::BATCH, &bytes)?;
             self.n_wanted -= 1;
             self.n_unanswered += 1;
@@ -133,7 +134,7 @@ impl ShardRank<'_> {
             return Ok(());
         }
         self.has_said_done = true;
-        let totals = ShardTotals {
+        let totals = ReplayTotals {
             n_inserted: self.shard.limiter.n_inserted,
             n_sampled: self.shard.limiter.n_sampled,
             n_stale: self.shard.memory.n_stale_updates(),

@@ -4,45 +4,38 @@ use std::time::Duration;
 
 use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Event, Limits, Router};
-use shardgraph_device::Device;
 use shardgraph_replay::ItemId;
 
-use super::{config, lock_step, options, small, start_of};
-use crate::apex::actor::Actor;
+use super::{actor, config, lock_step, options, small, start_of};
+use crate::apex::actor::ActorNumber;
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{Block, Priorities, ShardTotals, tag};
+use crate::apex::message::{Block, Priorities, tag};
 use crate::apex::ranks::run_shard;
 use crate::apex::shard::Shard;
 use crate::dqn::transition_layout;
-use crate::error::Error;
-use crate::run::Start;
+use crate::run::{ReplayTotals, Start};
 use crate::run_options::RunOptions;
-use crate::tests::environments::cartpole;
-use crate::tests::topologies::{feed, run_learner, train_on_threads};
 use crate::topology::fault::Fault;
 use crate::topology::wire::{from_bytes, to_bytes};
-use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};
+use crate::topology::{Ended, Port, Topology, TopologyRun, ports, run_ranks};
 
 /// How the ranks of a run ended, the learner first; `victim` sends `n_messages` and dies.
-fn run_with_a_victim(
-    apex: &ApexConfig,
-    start: &Start,
-    (victim, n_messages): (u32, u64),
-) -> (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>) {
+fn run_with_a_victim(apex: &ApexConfig, start: &Start, victim: u32, n_messages: u64) -> Ended {
     let config = start.config().unwrap();
     let options = RunOptions {
         deadline: Timeout::after(Duration::from_secs(20)),
         ..RunOptions::default()
     };
-    let (settings, n_ranks) = ((&config, apex), apex.n_ranks());
+    let n_ranks = apex.n_ranks();
     let mut ports = ports(n_ranks, options.deadline).unwrap();
     // Actors come behind the learner and the shards.
     let first_actor = n_ranks - apex.n_actors;
     let actors = first_actor..n_ranks;
     let others = actors.filter(|_| victim >= first_actor);
-    Fault::plant(&mut ports, (victim, n_messages), others);
-    let learn = |port| run_learner(port, settings, start, &options, &mut |_| ());
-    run_ranks(ports, learn, &|port| feed(port, settings, &options))
+    Fault::plant(&mut ports, victim, n_messages, others);
+    let run = TopologyRun::new(&config, apex, start, &options);
+    let learn = |port| run.learn(port, &mut |_| ());
+    run_ranks(ports, learn, &|port| ApexConfig::feed(run, port))
 }
 
 /// Each actor would have some 80 blocks to send, and the others wait for its death after 20 messages.
@@ -51,9 +44,9 @@ fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     let apex = small();
     for n_messages in 0..12 {
         let config = config(&apex, 8000);
-        let ended = run_with_a_victim(&apex, &start_of(&config), (3, n_messages));
-        assert!(ended.1[0].is_ok() && ended.1[1].is_ok(), "{:?}", ended.1);
-        let outcome = outcome_of(ended).unwrap();
+        let ended = run_with_a_victim(&apex, &start_of(&config), 3, n_messages);
+        assert!(ended.others[..2].iter().all(Result::is_ok), "{ended:?}");
+        let outcome = ended.outcome().unwrap();
         assert!(outcome.n_steps >= 8000 && outcome.n_updates > 0);
         let [lost] = &outcome.lost[..] else {
             panic!("after {n_messages}: {:?}", outcome.lost);
@@ -102,12 +95,14 @@ fn the_blocks_of_a_dead_shard_are_forgotten() {
         ..small()
     };
     let config = config(&apex, 1_000_000);
-    let mut ports = ports(4, options().deadline).unwrap();
+    let (start, options) = (start_of(&config), options());
+    let mut ports = ports(4, options.deadline).unwrap();
     let actor = ports.pop().unwrap();
     std::thread::scope(|scope| {
         let acting = scope.spawn(|| {
             let actor = actor;
-            feed(&actor, (&config, &apex), &options())
+            let run = TopologyRun::new(&config, &apex, &start, &options);
+            ApexConfig::feed(run, &actor)
         });
         give_weights(&ports[0], 3);
         assert_eq!(next_block(&ports[1]), 1);
@@ -155,10 +150,10 @@ fn the_priorities_of_another_shard_are_ignored() {
                 ..
             } = ports[0].recv("the shard's last word").unwrap()
             {
-                break from_bytes::<ShardTotals>("totals", &bytes).unwrap();
+                break from_bytes::<ReplayTotals>("totals", &bytes).unwrap();
             }
         };
-        assert_eq!(totals, ShardTotals::default()); // no stale one among them
+        assert_eq!(totals, ReplayTotals::default()); // no stale one among them
         assert!(ports[0].send(1, tag::STOP, &[]).unwrap());
         serving.join().unwrap().unwrap();
     });
@@ -177,7 +172,7 @@ fn a_shard_is_done_only_when_the_learner_says_so() {
                 tag: tag::DONE,
                 bytes,
                 ..
-            }) => return Some(from_bytes::<ShardTotals>("totals", &bytes).unwrap()),
+            }) => return Some(from_bytes::<ReplayTotals>("totals", &bytes).unwrap()),
             Some(_) => {}
             None => return None,
         }
@@ -195,7 +190,13 @@ fn a_shard_is_done_only_when_the_learner_says_so() {
         drop(first);
         assert_eq!(totals(Duration::from_millis(200)), None);
         let second = port(3);
-        let mut actor = Actor::new(&apex, (&cartpole(), 3), 1, (1, 2), &Device::host()).unwrap();
+        let mut actor = actor(
+            &apex,
+            ActorNumber {
+                index: 1,
+                n_actors: 2,
+            },
+        );
         let block = actor.collect(u64::MAX).unwrap().0;
         assert!(second.send(1, tag::BLOCK, &block.to_bytes(1)).unwrap());
         assert!(second.send(1, tag::DONE, &[]).unwrap());
@@ -221,9 +222,9 @@ fn a_finished_run_is_resumed_by_all_ranks() {
     };
     let mut hashes = Vec::new();
     for start in [new, resumed] {
-        let (outcome, ended) = run_with_a_victim(&apex, &start, (0, u64::MAX));
-        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        hashes.push(outcome.unwrap().weights_hash());
+        let ended = run_with_a_victim(&apex, &start, 0, u64::MAX);
+        assert!(ended.others.iter().all(Result::is_ok), "{ended:?}");
+        hashes.push(ended.learner.unwrap().agent.weights_hash());
     }
     assert_eq!(hashes[0], hashes[1]);
 }
@@ -237,10 +238,10 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     };
     for n_messages in 0..12 {
         let config = config(&apex, 6000);
-        let ended = run_with_a_victim(&apex, &start_of(&config), (2, n_messages));
-        let is_ok: Vec<bool> = ended.1.iter().map(Result::is_ok).collect();
-        assert_eq!(is_ok, [true, false, true, true], "{:?}", ended.1);
-        let outcome = outcome_of(ended).unwrap();
+        let ended = run_with_a_victim(&apex, &start_of(&config), 2, n_messages);
+        let is_ok: Vec<bool> = ended.others.iter().map(Result::is_ok).collect();
+        assert_eq!(is_ok, [true, false, true, true], "{ended:?}");
+        let outcome = ended.outcome().unwrap();
         assert!(outcome.n_steps >= 6000, "{n_messages}");
         let [lost] = &outcome.lost[..] else {
             panic!("after {n_messages}: {:?}", outcome.lost);
@@ -255,15 +256,20 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
 fn actors_that_end_before_the_run_are_named() {
     let apex = small();
     let config = config(&apex, 3000);
-    let (settings, start) = ((&config, &apex), start_of(&config));
+    let (start, options) = (start_of(&config), options());
     let short = RunOptions {
         stop_at: Some(200),
-        ..options()
+        ..options.clone()
     };
-    let ports = ports(4, options().deadline).unwrap();
-    let learn = |port| run_learner(port, settings, &start, &options(), &mut |_| ());
-    let (outcome, _) = run_ranks(ports, learn, &|port| feed(port, settings, &short));
-    let message = outcome.unwrap_err().to_string();
+    let ports = ports(4, options.deadline).unwrap();
+    let run = TopologyRun::new(&config, &apex, &start, &options);
+    let of_actors = TopologyRun {
+        options: &short,
+        ..run
+    };
+    let learn = |port| run.learn(port, &mut |_| ());
+    let ended = run_ranks(ports, learn, &|port| ApexConfig::feed(of_actors, port));
+    let message = ended.learner.unwrap_err().to_string();
     let is_named = message.starts_with("all actors are lost: actor ");
     assert!(is_named && message.contains("own last step"), "{message}");
 }
@@ -276,25 +282,26 @@ fn without_an_actor_the_run_ends_with_a_word() {
     };
     for n_messages in [0, 4] {
         let start = start_of(&config(&apex, 1500));
-        let (outcome, others) = run_with_a_victim(&apex, &start, (2, n_messages));
-        let message = outcome.unwrap_err().to_string();
+        let ended = run_with_a_victim(&apex, &start, 2, n_messages);
+        let message = ended.learner.unwrap_err().to_string();
         assert!(
             message.contains("all actors are lost: actor 2: "),
             "{message}"
         );
-        assert!(others.iter().all(Result::is_err));
+        assert!(ended.others.iter().all(Result::is_err));
     }
 }
 
 #[test]
 fn without_a_shard_the_run_ends_with_a_word() {
-    let (outcome, others) = run_with_a_victim(&small(), &start_of(&config(&small(), 1500)), (1, 5));
-    let message = outcome.unwrap_err().to_string();
+    let start = start_of(&config(&small(), 1500));
+    let ended = run_with_a_victim(&small(), &start, 1, 5);
+    let message = ended.learner.unwrap_err().to_string();
     assert!(
         message.contains("all shards of the replay memory are lost"),
         "{message}"
     );
-    for actor in &others[1..] {
+    for actor in &ended.others[1..] {
         let message = actor.as_ref().unwrap_err().to_string();
         let expected = "rank 0 cannot go on: all shards of the replay memory are lost: shard 1: ";
         assert!(message.starts_with(expected), "{message}");
@@ -312,9 +319,9 @@ fn a_learner_that_dies_ends_all_and_goes_on_from_its_checkpoint() {
             config: config(&apex, 3000),
             folder: Some(out.clone()),
         };
-        let (outcome, others) = run_with_a_victim(&apex, &start, (0, n_messages));
-        assert!(outcome.is_err());
-        for other in others {
+        let ended = run_with_a_victim(&apex, &start, 0, n_messages);
+        assert!(ended.learner.is_err());
+        for other in ended.others {
             let message = other.unwrap_err().to_string();
             assert!(
                 message.contains("has lost the learner") && message.contains("resume"),
@@ -325,7 +332,9 @@ fn a_learner_that_dies_ends_all_and_goes_on_from_its_checkpoint() {
         let Ok(config) = start.config() else {
             continue; // it died before its first checkpoint
         };
-        let outcome = train_on_threads((&config, &apex), &start, &options(), &mut |_| ()).unwrap();
+        let options = options();
+        let run = TopologyRun::new(&config, &apex, &start, &options);
+        let outcome = run.on_threads(&mut |_| ()).unwrap();
         assert!(
             outcome.n_steps < 3000 && outcome.n_updates > 0,
             "{outcome:?}"

@@ -19,8 +19,14 @@ struct Computed {
     gradient: Vec<f32>,
 }
 
+struct Networks {
+    params: Params,
+    online: QNetwork,
+    target: QNetwork,
+}
+
 /// Both networks of the agent of these settings and this seed, as the agent makes them.
-fn networks(config: &DqnConfig, seed: u64) -> (Params, QNetwork, QNetwork) {
+fn networks(config: &DqnConfig, seed: u64) -> Networks {
     let (observation, action) = spaces();
     let initialiser = Initialiser {
         seed,
@@ -35,14 +41,19 @@ fn networks(config: &DqnConfig, seed: u64) -> (Params, QNetwork, QNetwork) {
     params.freeze_rest();
     let target = build(&mut params, "target");
     params.copy_trained_to_frozen().unwrap();
-    (params, online, target)
+    Networks {
+        params,
+        online,
+        target,
+    }
 }
 
-fn eagerly(
-    config: &DqnConfig,
-    (params, online, target): &(Params, QNetwork, QNetwork),
-    (rows, weights): (&Rows, &[f32]),
-) -> Computed {
+fn eagerly(config: &DqnConfig, networks: &Networks, rows: &Rows, weights: &[f32]) -> Computed {
+    let Networks {
+        params,
+        online,
+        target,
+    } = networks;
     let (device, mut comm) = (Device::host(), Comm::solo());
     let mut ctx = Eager::new(&device, &mut comm, params);
     let mut one_hot = vec![0.0; rows.len() * 4];
@@ -109,14 +120,14 @@ fn the_planned_update_has_the_bits_of_the_eager_one() {
         let (rows, weights) = batch(24, 9);
         let mut agent = agent(&config, 5);
         let networks = networks(&config, 5);
-        assert_eq!(networks.0.flat(), agent.params().flat());
-        let expected = eagerly(&config, &networks, (&rows, &weights));
+        assert_eq!(networks.params.flat(), agent.params().flat());
+        let expected = eagerly(&config, &networks, &rows, &weights);
 
         let given = update(&mut agent, (&rows, Some(&weights)));
         assert_eq!(given.loss.to_bits(), expected.loss.to_bits());
         assert_eq!(bits(agent.td_errors()), bits(&expected.td_errors));
         let step = config.optimiser.learning_rate;
-        let stepped = networks.0.trained().iter().zip(&expected.gradient);
+        let stepped = networks.params.trained().iter().zip(&expected.gradient);
         let stepped: Vec<f32> = stepped.map(|(w, g)| w - step * g).collect();
         assert_eq!(bits(agent.weights()), bits(&stepped));
     }
@@ -133,11 +144,11 @@ fn masks_of_next_states_reach_the_planned_update() {
         let spaces = Spaces::new(observation, action).unwrap().with_masks();
         let (rows, weights) = masked_batch(&spaces, 24);
         let mut agent = DqnAgent::new(&config, &spaces, 5, &Device::host()).unwrap();
-        let expected = eagerly(&config, &networks(&config, 5), (&rows, &weights));
+        let expected = eagerly(&config, &networks(&config, 5), &rows, &weights);
         update(&mut agent, (&rows, Some(&weights)));
         assert_eq!(bits(agent.td_errors()), bits(&expected.td_errors));
         let plain = batch(24, 9).0;
-        let without = eagerly(&config, &networks(&config, 5), (&plain, &weights));
+        let without = eagerly(&config, &networks(&config, 5), &plain, &weights);
         assert_ne!(bits(&without.td_errors), bits(&expected.td_errors));
     }
 }

@@ -9,7 +9,7 @@ use super::small;
 use crate::config::{AgentConfig, Algorithm};
 use crate::dqn::{DqnTrainer, ExplorationConfig, PrioritizedConfig};
 use crate::off_policy::OffPolicyAgent;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, StartTrainer};
 use crate::run_environments::EnvironmentConfig;
 use crate::run_options::RunOptions;
 

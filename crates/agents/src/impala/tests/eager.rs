@@ -42,8 +42,10 @@ fn said(ctx: &mut Eager<'_>, network: &ActorCritic, unroll: &Unroll) -> PolicyAn
 
 /// The gradient of the loss of an unroll.
 fn gradient(
-    (impala, environments): (&ImpalaConfig, &Environments),
-    (params, network): &(Params, ActorCritic),
+    impala: &ImpalaConfig,
+    environments: &Environments,
+    params: &Params,
+    network: &ActorCritic,
     unroll: &Unroll,
 ) -> Vec<f32> {
     let policy = SoftmaxPolicy::build("policy", environments.spaces().action()).unwrap();
@@ -101,13 +103,13 @@ fn the_planned_update_has_the_bits_of_the_eager_one() {
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         actor.collect(&mut unroll).unwrap(); // with something to remember
-        let first = build_policy(&environments, &impala.network, 1).unwrap();
-        let gradient = gradient((&impala, &environments), &first, &unroll);
+        let (params, network) = build_policy(&environments, &impala.network, 1).unwrap();
+        let gradient = gradient(&impala, &environments, &params, &network, &unroll);
 
         let mut learner = Learner::new(&impala, &environments, 1, &host).unwrap();
         learner.update(std::slice::from_ref(&unroll)).unwrap();
         let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        let stepped = first.0.trained().iter().zip(&gradient);
+        let stepped = params.trained().iter().zip(&gradient);
         let stepped: Vec<f32> = stepped.map(|(w, g)| w - 0.1 * g).collect();
         assert_eq!(bits(learner.params.trained()), bits(&stepped), "{lstm:?}");
     }

@@ -11,7 +11,7 @@ use crate::observations::Seen;
 use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::ppo::block::Rollout;
 use crate::ppo::trainer::PpoTrainer;
-use crate::rank_trainer::{Place, RankTrainer};
+use crate::rank_trainer::{Place, RankTrainer, StartTrainer};
 use crate::run_environments::Environments;
 use crate::run_options::RunOptions;
 use crate::tests::environments::{cartpole, corridors};
@@ -188,7 +188,7 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     assert_ne!(last, block.vector.observations(), "new episodes began");
     let network = &trainer.run.config.algorithm.ppo().unwrap().network;
     let (params, network) = build_policy(&cartpole(), network, 1).unwrap();
-    let mut program = PolicyProgram::new(&params, &network, (4, false), &Device::host()).unwrap();
+    let mut program = PolicyProgram::new(&params, &network, 4, false, &Device::host()).unwrap();
     let (state, mut said) = (MemoryState::new(&network, 4), Said::default());
     let seen = Seen::from(&last[..]);
     program.run(&params, seen, &state, &mut said).unwrap();

@@ -21,7 +21,8 @@ use crate::{DeviceKind, Error, ErrorKind};
 /// The oldest driver interface that is called here (CUDA 12.0, drivers from 525 on).
 const OLDEST_DRIVER: c_int = 12000;
 
-/// The oldest driver that loads whatever `cargo xtask kernels` compiles by itself (CUDA 13.0, drivers from 580 on).
+/// From here on (CUDA 13.0, drivers from 580 on) a driver loads kernels of every nvcc that `cargo xtask kernels` takes; below, those that
+/// were assembled by CUDA 12, which is what it does unless told otherwise.
 const KERNELS_DRIVER: c_int = 13000;
 
 /// The primary context of one GPU, shared by its streams.
@@ -122,8 +123,8 @@ fn start_driver() -> Result<c_int, String> {
 /// Why a driver that is older than the kernels' compiler does not load them.
 fn too_old(version: c_int, error: &Error) -> String {
     format!(
-        "the CUDA driver is for CUDA {} and does not load these kernels ({error}): update it to 580 or newer, or compile them for it by \
-         `cargo xtask kernels --nvcc PATH` with an nvcc of CUDA 12.8 or 12.9",
+        "the CUDA driver is for CUDA {} and does not load these kernels ({error}): update it to 580 or newer, or compile them by \
+         `cargo xtask kernels` without --nvcc, where PyPI is within reach",
         dotted(version)
     )
 }

@@ -23,6 +23,7 @@ use self::blas::Blas;
 use self::context::Context;
 use self::staging::Ring;
 use super::arg::MAX_ARGS;
+use super::driver::{Fill, Take};
 use super::kernels::Kernel;
 use super::{Driver, Launch};
 use crate::{DeviceKind, Error, ErrorKind, MatMul, Timer};
@@ -241,16 +242,16 @@ impl Driver for Cuda {
             .map_err(|e| self.context.failed("cuMemsetD8Async", e))
     }
 
-    unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
+    unsafe fn upload(&self, target: u64, bytes: usize, fill: Fill<'_>) -> Result<(), Error> {
         self.context.enter()?;
         // SAFETY: the caller's promise.
-        unsafe { self.upload_staged(source, target) }
+        unsafe { self.upload_staged(target, bytes, fill) }
     }
 
-    unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
+    unsafe fn download(&self, source: u64, bytes: usize, take: Take<'_>) -> Result<(), Error> {
         self.context.enter()?;
         // SAFETY: the caller's promise.
-        self.wait_and_give_back(|| unsafe { self.download_staged(source, target) })
+        self.wait_and_give_back(|| unsafe { self.download_staged(source, bytes, take) })
     }
 
     unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error> {

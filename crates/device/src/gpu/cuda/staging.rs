@@ -1,9 +1,9 @@
-//! Copies between pageable memory of the host and the device: through a ring of pinned memory.
+//! Copies between the host and the device: through a ring of pinned memory.
 //!
 //! The driver may read or write pageable memory later than its call returns, and copies it at a quarter of the bus's rate.
-//! Pinned memory that belongs to the stream has neither fault: an upload is copied into the ring and given to the stream, so
-//! the source is free when the call returns; a download is copied out of the ring once its event has happened, so a wait that
-//! passes its limit leaves no write into memory of the caller.
+//! Pinned memory that belongs to the stream has neither fault: an upload is written into the ring (by a copy, or by who reads it
+//! from a file) and given to the stream, so the source is free when the call returns; a download is read from the ring once its
+//! event has happened, so a wait that passes its limit leaves no write into memory of the caller.
 
 use std::ffi::c_void;
 use std::sync::PoisonError;
@@ -13,6 +13,7 @@ use cudarc::driver::sys;
 
 use super::Cuda;
 use crate::Error;
+use crate::gpu::driver::{Fill, Take};
 
 /// Bytes of a slot: a copy of this size takes about 80 us at 50 GB/s, far longer than its launch.
 pub(super) const SLOT_BYTES: usize = 4 << 20;
@@ -20,8 +21,8 @@ pub(super) const SLOT_BYTES: usize = 4 << 20;
 /// While the device copies one slot, the host fills or empties the other.
 const N_SLOTS: usize = 2;
 
-/// Where a piece starts within a slot: a border of the bus's transactions.
-const ALIGNMENT: usize = 256;
+/// Where a piece starts within a slot: so files can be read into it past the page cache.
+const ALIGNMENT: usize = 4096;
 
 /// A ring of pinned slots of one stream.
 #[derive(Debug)]
@@ -123,39 +124,56 @@ impl Ring {
         Ok(())
     }
 
-    fn upload(&mut self, stream: &Cuda, mut source: &[u8], mut target: u64) -> Result<(), Error> {
-        while !source.is_empty() {
-            let Piece { host, bytes, .. } = self.take(stream, source.len())?;
-            // SAFETY: the piece has this many bytes, which no copy uses and which overlap nothing of the caller's.
-            unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), host, bytes) };
-            // SAFETY: the target holds the source (the caller's promise); the piece stays as it is until its slot's event.
+    fn upload(
+        &mut self,
+        stream: &Cuda,
+        mut target: u64,
+        mut left: usize,
+        fill: Fill<'_>,
+    ) -> Result<(), Error> {
+        while left > 0 {
+            let Piece { host, bytes, .. } = self.take(stream, left)?;
+            // SAFETY: the piece has this many bytes of pinned memory, which no copy uses and nobody else has.
+            if !fill(unsafe { std::slice::from_raw_parts_mut(host, bytes) }) {
+                return Ok(());
+            }
+            // SAFETY: the target holds what is left (the caller's promise); the piece stays as it is until its slot's event.
             let copied = unsafe {
                 sys::cuMemcpyHtoDAsync_v2(target, host.cast::<c_void>(), bytes, stream.stream.0)
             };
             copied
                 .result()
                 .map_err(|e| stream.context.failed("cuMemcpyHtoDAsync", e))?;
-            source = &source[bytes..];
+            left -= bytes;
             target += bytes as u64;
         }
         Ok(())
     }
 
-    /// Each piece has a slot of its own, and is copied out while the device copies the next.
-    fn download(&mut self, stream: &Cuda, mut source: u64, target: &mut [u8]) -> Result<(), Error> {
+    /// Each piece has a slot of its own, and is taken while the device copies the next.
+    fn download(
+        &mut self,
+        stream: &Cuda,
+        mut source: u64,
+        mut left: usize,
+        take: Take<'_>,
+    ) -> Result<(), Error> {
         self.used = SLOT_BYTES; // uploads keep their slot
-        let mut in_flight: Option<(Piece, &mut [u8])> = None;
-        for part in target.chunks_mut(SLOT_BYTES) {
-            let piece = self.fetch(stream, source, part.len())?;
-            source += part.len() as u64;
-            if let Some((piece, part)) = in_flight.replace((piece, part)) {
-                self.collect(stream, &piece, part)?;
+        let mut in_flight: Option<Piece> = None;
+        while left > 0 {
+            let piece = self.fetch(stream, source, left.min(SLOT_BYTES))?;
+            source += piece.bytes as u64;
+            left -= piece.bytes;
+            if let Some(before) = in_flight.replace(piece)
+                && !self.collect(stream, &before, take)?
+            {
+                return Ok(());
             }
         }
-        match in_flight {
-            Some((piece, part)) => self.collect(stream, &piece, part),
-            None => Ok(()),
+        if let Some(last) = in_flight {
+            self.collect(stream, &last, take)?;
         }
+        Ok(())
     }
 
     /// Gives the stream a copy from the device into a slot.
@@ -172,13 +190,13 @@ impl Ring {
         Ok(piece)
     }
 
-    /// Waits for a piece of [`Ring::fetch`] and copies it out.
-    fn collect(&mut self, stream: &Cuda, piece: &Piece, part: &mut [u8]) -> Result<(), Error> {
+    /// Waits for a piece of [`Ring::fetch`] and gives it away; false where it was the last that is wanted.
+    fn collect(&mut self, stream: &Cuda, piece: &Piece, take: Take<'_>) -> Result<bool, Error> {
         self.wait(stream, piece.slot)?;
-        assert_eq!(piece.bytes, part.len(), "a part fits a slot");
-        // SAFETY: the copy into the piece is done, and the piece has the part's length.
-        unsafe { std::ptr::copy_nonoverlapping(piece.host, part.as_mut_ptr(), part.len()) };
-        Ok(())
+        // SAFETY: the copy into the piece, which has this many bytes, is done, and no other has begun.
+        Ok(take(unsafe {
+            std::slice::from_raw_parts(piece.host, piece.bytes)
+        }))
     }
 
     /// Gives memory and events back; the stream's work is done, or the context is dead.
@@ -197,24 +215,30 @@ impl Ring {
 }
 
 impl Cuda {
-    /// Copies from pageable memory; the source is free when the call returns.
+    /// Copies what `fill` writes into pinned memory.
     ///
     /// # Safety
-    /// The target is memory of `allocate` and holds the source.
-    pub(super) unsafe fn upload_staged(&self, source: &[u8], target: u64) -> Result<(), Error> {
-        self.with_ring(|ring| ring.upload(self, source, target))
+    /// `bytes` bytes from the target on are memory of `allocate`.
+    pub(super) unsafe fn upload_staged(
+        &self,
+        target: u64,
+        bytes: usize,
+        fill: Fill<'_>,
+    ) -> Result<(), Error> {
+        self.with_ring(|ring| ring.upload(self, target, bytes, fill))
     }
 
-    /// Copies to pageable memory and waits for it, with the device's limit on waits.
+    /// Copies to pinned memory, which `take` reads, and waits for each piece, with the device's limit on waits.
     ///
     /// # Safety
-    /// The source is memory of `allocate` and holds the target.
+    /// `bytes` bytes from the source on are memory of `allocate`.
     pub(super) unsafe fn download_staged(
         &self,
         source: u64,
-        target: &mut [u8],
+        bytes: usize,
+        take: Take<'_>,
     ) -> Result<(), Error> {
-        self.with_ring(|ring| ring.download(self, source, target))
+        self.with_ring(|ring| ring.download(self, source, bytes, take))
     }
 
     /// The stream's ring, which its first copy creates.

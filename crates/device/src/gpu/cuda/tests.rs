@@ -212,6 +212,58 @@ fn copies_go_through_the_ring() {
     });
 }
 
+/// What a file gives goes into the ring piece by piece, in whole pages behind whatever was there; a reader or writer that fails ends the
+/// copy, and the next one is whole.
+#[test]
+fn files_are_read_into_the_ring() {
+    with_driver("files_are_read_into_the_ring", |driver| {
+        let device = cuda();
+        let len = SLOT_BYTES / 2 + 77;
+        let value = |i: usize| (i * 7 + (i >> 9)) as u32;
+        for n_before in [0, 3] {
+            let before: Vec<_> = (0..n_before).map(|_| device.upload(&[1u8; 5])).collect();
+            let (mut next, mut pieces) = (0, Vec::new());
+            let buffer = device.upload_from::<u32, Error>(len, |piece| {
+                pieces.push(piece.len());
+                (next..)
+                    .zip(piece.iter_mut())
+                    .for_each(|(i, x)| *x = value(i));
+                next += piece.len();
+                Ok(())
+            });
+            let buffer = buffer.unwrap();
+            drop(before);
+            assert!(pieces.len() > 2 && pieces.iter().sum::<usize>() == len);
+            let whole = &pieces[..pieces.len() - 1];
+            assert!(whole.iter().all(|n| n % 1024 == 0), "{pieces:?}");
+            let mut found = Vec::new();
+            let take = |piece: &[u32]| {
+                found.extend_from_slice(piece);
+                Ok::<(), Error>(())
+            };
+            device.download_to(&buffer, take).unwrap();
+            assert!((0..).map(value).zip(&found).all(|(x, &y)| x == y));
+            assert_eq!(found.len(), len);
+            let refused = || Error::other_device("no more", DeviceKind::Host);
+            let mut n_calls = 0;
+            let mut fails = || {
+                n_calls += 1;
+                if n_calls % 2 == 0 {
+                    Err(refused())
+                } else {
+                    Ok(())
+                }
+            };
+            let filled = device.upload_from::<u32, Error>(len, |_| fails());
+            assert!(text(filled).starts_with("no more"));
+            assert!(text(device.download_to(&buffer, |_: &[u32]| fails())).starts_with("no more"));
+            assert_eq!(n_calls, 4);
+            assert_eq!(device.download(&buffer).unwrap(), found);
+        }
+        assert_eq!(driver.count("pageable-copies"), 0);
+    });
+}
+
 /// A wait that passes its limit is an error, and a later copy is none of its business.
 #[test]
 fn copies_have_the_limit_of_waits() {

@@ -11,16 +11,18 @@ pub(super) enum Op {
     AllReduce,
     ReduceScatter,
     ExactSum,
+    Transfer,
 }
 
 impl Op {
-    const ALL: [Op; 6] = [
+    const ALL: [Op; 7] = [
         Op::Join,
         Op::Close,
         Op::AllGather,
         Op::AllReduce,
         Op::ReduceScatter,
         Op::ExactSum,
+        Op::Transfer,
     ];
 
     fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Op {
             Op::AllReduce => "all_reduce",
             Op::ReduceScatter => "reduce_scatter",
             Op::ExactSum => "exact_sum",
+            Op::Transfer => "transfer",
         }
     }
 }
@@ -41,7 +44,7 @@ pub(super) struct Call {
     /// Its place in this rank's order, from 0.
     pub(super) seq: u64,
     pub(super) op: Op,
-    /// Elements of the operand that all ranks have as many of, or of all ranks' operands together.
+    /// Elements of the operand that all ranks have as many of, or of all ranks' operands together; bytes that go from rank to rank.
     pub(super) len: usize,
     /// A digest of the ranks' counts; 0 without any.
     pub(super) counts_digest: u64,
@@ -110,6 +113,7 @@ impl fmt::Display for Call {
         match self.op {
             Op::Join => return write!(f, "joining a group of {} ranks", self.len),
             Op::Close => return write!(f, "#{} closing the group", self.seq),
+            Op::Transfer => write!(f, "#{} transfer of {} bytes", self.seq, self.len)?,
             _ => write!(f, "#{} {} of {} f32", self.seq, self.op.name(), self.len)?,
         }
         if self.counts_digest != 0 {

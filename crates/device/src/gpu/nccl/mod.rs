@@ -35,6 +35,7 @@ use std::time::Duration;
 
 pub use group::Group;
 pub use library::{Library, UniqueId};
+pub use ops::Transfer;
 pub use wait::Probe;
 
 use crate::device::BackEnd;

@@ -38,6 +38,19 @@ impl Integer for u64 {
     const REDUCTION: (c_int, c_int) = (UINT64, SUM);
 }
 
+/// A buffer that goes from one rank to another.
+#[derive(Debug)]
+pub struct Transfer<'b, T: Scalar> {
+    /// The rank that has it.
+    pub from: u32,
+    /// The rank that gets it.
+    pub to: u32,
+    /// Elements.
+    pub len: usize,
+    /// The buffer, on the rank that has it.
+    pub own: Option<&'b Buffer<T>>,
+}
+
 /// What an exact sum adds on this rank: so many blocks of so many elements.
 struct Blocks<'a> {
     values: &'a Buffer,
@@ -100,30 +113,22 @@ impl<'a> Lane<'a> {
 
     /// # Safety
     /// The run is device memory.
-    unsafe fn send(self, run: Run, peer: usize) -> Result<(), String> {
-        let from = run.address as *const c_void;
+    unsafe fn send(self, run: Run, data_type: c_int, peer: usize) -> Result<(), String> {
+        let (from, peer) = (run.address as *const c_void, peer as c_int);
         // SAFETY: the caller's promise; communicator and stream are alive.
         let status = unsafe {
-            (self.functions.send)(
-                from,
-                run.len,
-                FLOAT32,
-                peer as c_int,
-                self.comm,
-                self.stream,
-            )
+            (self.functions.send)(from, run.len, data_type, peer, self.comm, self.stream)
         };
         self.functions.check("ncclSend", status, self.comm)
     }
 
     /// # Safety
     /// The run is device memory that may be overwritten.
-    unsafe fn recv(self, run: Run, peer: usize) -> Result<(), String> {
-        let to = run.address as *mut c_void;
+    unsafe fn recv(self, run: Run, data_type: c_int, peer: usize) -> Result<(), String> {
+        let (to, peer) = (run.address as *mut c_void, peer as c_int);
         // SAFETY: the caller's promise; communicator and stream are alive.
-        let status = unsafe {
-            (self.functions.recv)(to, run.len, FLOAT32, peer as c_int, self.comm, self.stream)
-        };
+        let status =
+            unsafe { (self.functions.recv)(to, run.len, data_type, peer, self.comm, self.stream) };
         self.functions.check("ncclRecv", status, self.comm)
     }
 }
@@ -225,6 +230,66 @@ impl Group {
             let mut sums = self.fixed(&blocks, &exponents)?;
             self.reduce_integers(call, &mut sums, deadline)?;
             self.round(&sums, &exponents)
+        })
+    }
+
+    /// Sends buffers from rank to rank, all at once; gives those that come to this rank, in their order, without empty ones.
+    ///
+    /// # Shapes
+    /// All ranks name the same transfers, between two ranks each.
+    /// # Errors
+    /// As [`Group::all_gather`]; [`crate::ErrorKind::Invalid`] where this rank has not what it is to send.
+    /// # Complexity
+    /// Each buffer goes over the wire once.
+    pub fn transfer<T: Scalar>(
+        &self,
+        transfers: &[Transfer<'_, T>],
+        deadline: Duration,
+    ) -> Result<Vec<Buffer<T>>, Error> {
+        const OP: &str = "transfer";
+        let bytes = |len: usize| len * size_of::<T>();
+        let total = transfers.iter().map(|transfer| bytes(transfer.len)).sum();
+        let words = transfers.iter();
+        let words = words.flat_map(|of| [of.from as usize, of.to as usize, of.len]);
+        let call = Call::new(Op::Transfer, total).with_counts(&words.collect::<Vec<_>>());
+        self.run(call, deadline, |call| {
+            let (mut received, mut sends, mut recvs) = (Vec::new(), Vec::new(), Vec::new());
+            let run = |buffer: &Buffer<T>| -> Result<Run, Error> {
+                let len = bytes(buffer.len());
+                Ok(Run {
+                    len,
+                    ..self.run_of(OP, buffer)?
+                })
+            };
+            for transfer in transfers.iter().filter(|of| of.len > 0) {
+                if transfer.from == self.member.rank {
+                    let missing = || Error::invalid(OP, "this rank is to send what it has not");
+                    let own = transfer.own.ok_or_else(missing)?;
+                    self.check_len(OP, "own", transfer.len, own.len())?;
+                    sends.push((run(own)?, transfer.to as usize));
+                }
+                if transfer.to == self.member.rank {
+                    let buffer = self.gpu.allocate(transfer.len)?;
+                    recvs.push((run(&buffer)?, transfer.from as usize));
+                    received.push(buffer);
+                }
+            }
+            if sends.is_empty() && recvs.is_empty() {
+                return Ok(received);
+            }
+            self.give(call, deadline, |functions, comm, stream| {
+                let lane = Lane::new(functions, comm, stream);
+                for &(run, peer) in &sends {
+                    // SAFETY: the run is a whole buffer.
+                    unsafe { lane.send(run, UINT8, peer)? };
+                }
+                for &(run, peer) in &recvs {
+                    // SAFETY: the run is a whole buffer, which is new.
+                    unsafe { lane.recv(run, UINT8, peer)? };
+                }
+                Ok(())
+            })?;
+            Ok(received)
         })
     }
 
@@ -407,10 +472,10 @@ impl Group {
                 // SAFETY: the first run has all parts, the second room for one of each rank (`sum_part`).
                 unsafe {
                     if n > 0 {
-                        lane.send(from.part(first, n), peer)?;
+                        lane.send(from.part(first, n), FLOAT32, peer)?;
                     }
                     if mine > 0 {
-                        lane.recv(to.part(peer * mine, mine), peer)?;
+                        lane.recv(to.part(peer * mine, mine), FLOAT32, peer)?;
                     }
                 }
                 first += n;

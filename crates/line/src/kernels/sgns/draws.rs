@@ -159,6 +159,12 @@ pub struct AliasTable {
 }
 
 impl AliasTable {
+    /// Bytes of a table of so many outcomes.
+    #[must_use]
+    pub const fn bytes_of(n_outcomes: u64) -> u64 {
+        n_outcomes * size_of::<[u32; 2]>() as u64
+    }
+
     /// Probabilities in proportion to the weights. Probabilities are exact to 2^-32 of `1 / n`; a weight of 0 is never
     /// drawn.
     ///

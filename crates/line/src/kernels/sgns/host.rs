@@ -161,7 +161,9 @@ impl<T: Element> Descent<'_, T> {
                 continue;
             }
             // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
-            unsafe { run::samples::<T, S, R>(simd, queue, (i, n), (tables, dim, rate), &mut run) };
+            unsafe {
+                run::samples::<T, S, R>(simd, queue, i..i + n as u64, tables, dim, rate, &mut run)
+            };
             if let Some(losses) = &mut self.losses {
                 run.give_losses(&mut losses[i as usize..][..n]);
             }

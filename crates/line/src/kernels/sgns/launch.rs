@@ -7,6 +7,8 @@ use shardgraph_device::{Arg, Buffer, Error, Launch};
 pub(super) const BLOCK: u32 = 128;
 /// Negatives of a group that a warp keeps in registers.
 const REGISTER_NEGATIVES: u32 = 5;
+/// Negatives of a group on tensor cores: the columns of a fragment.
+const FRAGMENT_NEGATIVES: u32 = 8;
 /// Shared memory that a block has without asking.
 const SHARED_BYTES: usize = 48 << 10;
 
@@ -62,7 +64,7 @@ impl Trainer {
         tables: Tables<'_, T>,
         losses: Option<&mut Buffer>,
     ) -> Result<(), Error> {
-        let variant = self.variant(samples.count, losses.is_some());
+        let variant = self.variant::<T>(samples.count, losses.is_some());
         let (order, n_context) = match &tables {
             Tables::Order1(table) => (1, table.len()),
             Tables::Order2 { context, .. } => (2, context.len()),
@@ -84,7 +86,7 @@ impl Trainer {
     }
 
     /// The kernel for these settings and as many samples.
-    fn variant(&self, count: u64, wants_losses: bool) -> Variant {
+    fn variant<T: Element>(&self, count: u64, wants_losses: bool) -> Variant {
         let settings = self.settings;
         let n_negatives = settings.n_negatives;
         let in_registers = settings.dim.is_multiple_of(4) && settings.dim <= 256;
@@ -92,6 +94,20 @@ impl Trainer {
         let is_narrow = in_registers && padded == 128;
         let is_shared = settings.group > 1 && n_negatives > 0 && in_registers;
         let n_groups = count.div_ceil(settings.group.into());
+        let is_in_fragments =
+            is_narrow && settings.dim.is_multiple_of(8) && n_negatives <= FRAGMENT_NEGATIVES;
+        if self.on_tensor_cores
+            && is_shared
+            && is_in_fragments
+            && size_of::<T>() == 2
+            && !wants_losses
+        {
+            return Variant {
+                suffix: "_tensor",
+                has_losses: false,
+                shape: self.warps(n_groups, 4),
+            };
+        }
         if is_shared && is_narrow && n_negatives <= REGISTER_NEGATIVES && !wants_losses {
             return Variant {
                 suffix: "_shared5",

@@ -11,10 +11,23 @@ mod updates;
 use super::{AliasTable, EdgeList, EdgeOrder, Mode, Samples, Settings, Tables, Trainer};
 use shardgraph_device::Device;
 
+/// The most blocks of a launch, and the threads of each.
+#[derive(Clone, Copy)]
+struct LaunchSize {
+    max_blocks: usize,
+    block: u32,
+}
+
+impl LaunchSize {
+    const fn new(max_blocks: usize, block: u32) -> LaunchSize {
+        LaunchSize { max_blocks, block }
+    }
+}
+
 /// One warp: samples run in order.
-const ONE_WARP: (usize, u32) = (1, 32);
+const ONE_WARP: LaunchSize = LaunchSize::new(1, 32);
 /// As many as there is work for.
-const ALL: (usize, u32) = (usize::MAX, 128);
+const ALL: LaunchSize = LaunchSize::new(usize::MAX, 128);
 
 /// A fraction in -0.5..0.5, spread by a hash.
 fn fraction(i: usize) -> f32 {
@@ -34,6 +47,7 @@ struct Case {
     first: u64,
     rate: f32,
     reversed: bool,
+    on_tensor_cores: bool,
 }
 
 impl Case {
@@ -49,7 +63,7 @@ impl Case {
     }
 
     /// Trains both tables; gives them and the losses.
-    fn order2(&self, device: &Device, (max_blocks, block): (usize, u32)) -> [Vec<f32>; 3] {
+    fn order2(&self, device: &Device, size: LaunchSize) -> [Vec<f32>; 3] {
         let mut vertex = device.upload(&self.vertex()).unwrap();
         let mut context = device.upload(&self.context()).unwrap();
         let mut losses = device.zeros(self.count as usize).unwrap();
@@ -58,33 +72,34 @@ impl Case {
             vertex: vertex_mut,
             context: context_mut,
         };
-        self.step(device, (max_blocks, block), tables, Some(&mut losses));
+        self.step(device, size, tables, Some(&mut losses));
         [vertex, context, losses].map(|buffer| device.download(&buffer).unwrap())
     }
 
     /// The same tables by the kernels that compute no losses.
-    fn order2_without_losses(&self, device: &Device, shape: (usize, u32)) -> [Vec<f32>; 2] {
+    fn order2_without_losses(&self, device: &Device, size: LaunchSize) -> [Vec<f32>; 2] {
         let mut vertex = device.upload(&self.vertex()).unwrap();
         let mut context = device.upload(&self.context()).unwrap();
         let tables = Tables::Order2 {
             vertex: &mut vertex,
             context: &mut context,
         };
-        self.step(device, shape, tables, None);
+        self.step(device, size, tables, None);
         [vertex, context].map(|buffer| device.download(&buffer).unwrap())
     }
 
     fn step<T: super::Element>(
         &self,
         device: &Device,
-        (max_blocks, block): (usize, u32),
+        size: LaunchSize,
         tables: Tables<'_, T>,
         losses: Option<&mut shardgraph_device::Buffer>,
     ) {
         let edges = EdgeList::upload(device, &self.pairs).unwrap();
         let negatives = AliasTable::from_degrees(device, &self.degrees).unwrap();
         let mut trainer = Trainer::new(device, self.settings).unwrap();
-        (trainer.max_blocks, trainer.block) = (max_blocks, block);
+        (trainer.max_blocks, trainer.block) = (size.max_blocks, size.block);
+        trainer.on_tensor_cores = self.on_tensor_cores;
         let samples = Samples {
             edges: &edges,
             negatives: &negatives,
@@ -122,5 +137,6 @@ fn case(dim: usize, n_negatives: u32, n_edges: usize) -> Case {
         first: 0,
         rate: 0.05,
         reversed: false,
+        on_tensor_cores: false,
     }
 }

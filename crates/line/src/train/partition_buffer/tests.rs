@@ -6,10 +6,9 @@ use shardgraph_device::Device;
 
 use super::*;
 use crate::Order;
-use crate::schedule::Swap;
+use crate::schedule::{Layout, Swap};
 use crate::train::checkpoint::TableCheckpoint;
 use crate::train::disk_backing::PlannedVisit;
-use crate::train::disk_use::DiskUse;
 use crate::train::tests::{context, small, two_communities};
 
 /// A swap of one visit to come, and where its groups are.
@@ -35,7 +34,7 @@ fn moves(current: &[GroupKey], case: Case<'_>) -> Vec<Move> {
         },
         ..context(&store, &config, &device)
     };
-    let mut checkpoint = TableCheckpoint::open(folder.path(), &run).unwrap();
+    let (mut checkpoint, _recorder) = TableCheckpoint::open(folder.path(), &run).unwrap();
     for &GroupKey { table, group } in case.on_disk {
         checkpoint.new_file(TableKey {
             order: 2,
@@ -43,9 +42,9 @@ fn moves(current: &[GroupKey], case: Case<'_>) -> Vec<Move> {
             group,
         });
     }
-    let (mut used, timeout) = (DiskUse::default(), Duration::from_secs(60));
-    let disk = DiskBacking::<f32>::start(&run, 2, &mut checkpoint, &mut used, timeout);
+    let disk = DiskBacking::<f32>::start(&run, checkpoint, Duration::from_secs(60));
     let mut disk = disk.unwrap();
+    disk.begin_order(2);
     disk.current = current.to_vec();
     disk.loading.extend(case.loading);
     let swap = Swap {

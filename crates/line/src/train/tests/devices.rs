@@ -1,9 +1,12 @@
 //! Training on a device: communities are told apart, edges go there once, and queues change no bit.
 
-use super::{directed, purity, small, two_communities};
-use crate::device_memory::edge_bytes;
+use super::{context, directed, purity, small, two_communities};
+use crate::kernels::sgns::{AliasTable, EdgeList};
+use crate::train::context::OrderContext;
+use crate::train::tests_on_disk::{Folder, room_for};
 use crate::train::*;
-use crate::{DeviceMemory, ImportOptions, Order, import_file};
+use crate::{DeviceMemory, ImportOptions, Order, Precision, import_file};
+use shardgraph_device::nccl::Library;
 
 /// Edges of weights 1 to 7 in two parts.
 fn two_weighted_communities() -> Store {
@@ -95,8 +98,8 @@ fn edges_go_to_the_device_once() {
         assert_eq!(bytes(3, None), once, "{order:?}");
         // Nothing is left for edges beside the tables: each pass of each order sends all.
         let n_orders = order.each().len() as u64;
-        let all = store.n_edges() * edge_bytes(store.is_weighted());
-        let negatives = n_orders * queues as u64 * u64::from(store.n_nodes()) * 8;
+        let all = EdgeList::bytes_of(store.n_edges(), store.is_weighted());
+        let negatives = queues as u64 * AliasTable::bytes_of(store.n_nodes().into());
         assert_eq!(once, all + negatives, "{order:?}");
         assert_eq!(bytes(3, least), 3 * n_orders * all + negatives);
         if order != Order::Both || queues == 1 {
@@ -104,6 +107,61 @@ fn edges_go_to_the_device_once() {
             assert!(stay == come, "{order:?}");
         }
     }
+}
+
+/// The edges of the next bucket come on a stream of their own: what comes there does not wait for the kernels of the bucket before.
+#[test]
+fn edges_come_beside_the_kernels() {
+    let Some(device) = emulated() else { return };
+    let (store, config) = (two_communities(60, 2), for_device(Order::Second, 1));
+    let devices = RankDevices::open(&device, &config).unwrap();
+    let run = RunContext {
+        device: &device,
+        devices: &devices,
+        ..context(&store, &config, &device)
+    };
+    let (streams, clock) = (run.streams().unwrap(), Clock::default());
+    let order = OrderContext::new(run, 2, &streams, &clock).unwrap();
+    let [stream] = &streams[..] else {
+        panic!("one rank with one queue")
+    };
+    let sent = |of: &Device| of.traffic().to_device_bytes;
+    let before = sent(&stream.device);
+    let step = order.planner.pass(0).next().unwrap();
+    let mut passes = step.jobs().flat_map(|job| &job.bucket_passes);
+    let bucket = order.bucket(*passes.next().unwrap()).unwrap();
+    let bytes = 8 * bucket.pairs.len() as u64;
+    let edges = order.upload(stream, bucket).unwrap();
+    assert_eq!((sent(&stream.copies), bytes > 0), (bytes, true));
+    assert_eq!(sent(&stream.device), before);
+    // The training stream has them, behind their copy.
+    let permuted = edges.permuted(&stream.device, 7).unwrap();
+    assert_eq!(permuted.len(), edges.len());
+    stream.device.synchronize().unwrap();
+}
+
+/// Rows come from files into the device's memory and go back: with room for all the bits are those of memory.
+#[test]
+fn rows_go_between_files_and_a_device() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(64, 8);
+    let config = Config {
+        mode: Some(Mode::Deterministic),
+        epochs: 12,
+        ..for_device(Order::Second, 1)
+    };
+    let place = Folder::new();
+    let of = |disk: &DiskOptions| {
+        let trained = place.train_on(&device, &store, &config, disk, &mut |_| {});
+        (trained.unwrap().disk.read_bytes, place.answer())
+    };
+    let whole = DiskOptions::default();
+    let in_memory = train(&store, &config, &device, &mut |_| {}).unwrap();
+    assert!(of(&whole) == (0, in_memory.embedding));
+    let (read_bytes, rows) = of(&room_for(4, &store, &config));
+    assert!(read_bytes > 0);
+    let found = purity(&rows, 64);
+    assert!(found > 0.8, "{found}");
 }
 
 /// As many buckets stay as there is room for, and the others come on each pass.
@@ -176,6 +234,62 @@ fn ranks_give_the_rows_of_one_device() {
             let part = 16 * 8 * 4;
             let most = (3 * 16 + 4) * part;
             assert!(of(4, 1).work.exchanged_bytes <= most);
+        }
+    }
+}
+
+/// Through NCCL ranks exchange the same rows as by copies, to the same bits; a fault of it ends the run.
+#[test]
+fn ranks_exchange_through_nccl_too() {
+    let Some(device) = emulated() else { return };
+    let Some(original) = shardgraph_cuemu::collectives() else {
+        println!("SKIPPED: LINE over NCCL: no emulated library of collectives");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let planted = |fault: &str| {
+        let path = folder.path().join(format!("libnccl-{fault}-.so"));
+        if !path.exists() {
+            // What is open is not written over.
+            std::fs::copy(&original, &path).unwrap();
+        }
+        device.using_nccl(&Library::open(Some(&path)).unwrap())
+    };
+    let store = two_communities(64, 4);
+    for (order, precision) in [
+        (Order::Both, Precision::Fp32),
+        (Order::Second, Precision::Fp16),
+    ] {
+        let of = |device: &Device, ranks, queues| {
+            let config = Config {
+                ranks,
+                precision,
+                epochs: 2,
+                mode: Some(Mode::Deterministic),
+                ..for_device(order, queues)
+            };
+            train(&store, &config, device, &mut |_| {})
+        };
+        let one = of(&planted("none"), 1, 1).unwrap();
+        for (ranks, queues) in [(2, 1), (3, 2), (4, 1)] {
+            let through_nccl = of(&planted("none"), ranks, queues).unwrap();
+            assert!(through_nccl.embedding == one.embedding, "{order:?} {ranks}");
+            let by_copies = of(&device, ranks, queues).unwrap();
+            let exchanged = [&through_nccl, &by_copies].map(|run| run.work.exchanged_bytes);
+            assert!(
+                exchanged[0] > 0 && exchanged[0] == exchanged[1],
+                "{exchanged:?}"
+            );
+        }
+        for (fault, text) in [
+            ("no-id", "system error (status 2)"),
+            ("init-fails", "joining a group of 2 ranks"),
+            ("refuses-at-3", "transfer of"),
+            ("error-at-5", "transfer of"),
+        ] {
+            let error = of(&planted(fault), 2, 1).unwrap_err();
+            assert!(matches!(error, Error::Device(_)), "{fault}: {error}");
+            assert!(error.to_string().contains(text), "{fault}: {error}");
         }
     }
 }

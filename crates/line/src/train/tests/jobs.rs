@@ -1,13 +1,12 @@
 //! Jobs of several vertex parts, and buckets without samples in them: what no store of few parts
 //! has.
 
-use super::{context, run, small, two_communities};
+use super::{buffer_in_memory, context, run, small, two_communities};
 use crate::schedule::{BucketPass, Job};
 use crate::train::context::OrderContext;
-use crate::train::export::rows_to_values;
-use crate::train::partition_buffer::PartitionBuffer;
+use crate::train::export::{Columns, rows_to_values};
 use crate::train::*;
-use crate::{ImportOptions, Order, import_file};
+use crate::{ImportOptions, Order, Precision, import_file};
 
 #[test]
 fn many_parts_give_the_same_bits_with_any_number_of_threads() {
@@ -42,14 +41,16 @@ fn a_job_of_many_parts_is_its_passes_one_after_the_other() {
     let (device, clock) = (Device::host(), Clock::default());
     let run = context(&store, &config, &device);
     let planner = run.planner(2).unwrap();
-    let order = OrderContext::new(run, &planner, &clock).unwrap();
+    let streams = run.streams().unwrap();
+    let order = OrderContext::new(run, 2, &streams, &clock).unwrap();
     let alone = |bucket_pass: &BucketPass| Job {
+        order: 2,
         vertex_parts: vec![bucket_pass.vertex],
         context_part: Some(bucket_pass.context),
         bucket_passes: vec![*bucket_pass],
     };
     let trained = |cut: &dyn Fn(&Job) -> Vec<Job>| {
-        let mut buffer = PartitionBuffer::<f32>::in_memory(run, 2).unwrap();
+        let mut buffer = buffer_in_memory::<f32>(run, 2);
         let steps = (0..2).flat_map(|pass| planner.pass(pass));
         for job in steps.flat_map(|step| step.rounds.concat()) {
             assert_eq!(job.vertex_parts.len(), 4);
@@ -64,7 +65,8 @@ fn a_job_of_many_parts_is_its_passes_one_after_the_other() {
             n_columns: config.dim,
             first: 0,
         };
-        rows_to_values(&run, &buffer.into_tables()[0], columns, &mut values).unwrap();
+        let tables = buffer.end_order().unwrap().unwrap();
+        rows_to_values(&run, &tables[0], columns, &mut values).unwrap();
         values
     };
     let whole = trained(&|job| vec![job.clone()]);

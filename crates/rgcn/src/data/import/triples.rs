@@ -16,9 +16,9 @@ pub(crate) struct Triples {
     pub(super) options: ImportOptions,
     ids: Option<Ids>,
     /// Where the last triple, the largest node and the largest relation stand: file and line.
-    last: (String, u64),
-    largest_node: (String, u64),
-    largest_relation: (String, u64),
+    last: FileLine,
+    largest_node: FileLine,
+    largest_relation: FileLine,
     pub(super) sources: Vec<u32>,
     pub(super) relations: Vec<u32>,
     pub(super) targets: Vec<u32>,
@@ -42,9 +42,9 @@ impl Triples {
             report: ImportReport::new(options.literals),
             options,
             ids: None,
-            last: (String::new(), 0),
-            largest_node: (String::new(), 0),
-            largest_relation: (String::new(), 0),
+            last: FileLine::default(),
+            largest_node: FileLine::default(),
+            largest_relation: FileLine::default(),
             sources: Vec::new(),
             relations: Vec::new(),
             targets: Vec::new(),
@@ -74,7 +74,7 @@ impl Triples {
                     0 => "no triple was read".to_owned(),
                     n => format!("all {n} triples have a literal, and literals are dropped"),
                 };
-                return Err(refuse_at(&self.last, &reason));
+                return Err(self.last.refuse(&reason));
             }
             Some(Ids::Text { nodes, relations }) => (Names::text(nodes), Names::text(relations)),
             Some(Ids::Numbers {
@@ -252,7 +252,7 @@ impl Triples {
                 "node ids up to {} for {n_edges} edges are not plausible: say how many nodes there are (`n_nodes`; --nodes of the program)",
                 n_nodes - 1
             );
-            return Err(refuse_at(&self.largest_node, &reason));
+            return Err(self.largest_node.refuse(&reason));
         }
         if let Some(asked) = self.options.n_relations {
             let expected = match u64::from(asked) {
@@ -283,7 +283,7 @@ impl Triples {
                     "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (`n_relations`; --relations of the program), or numbers that are names (--input-format csv)",
                     n_relations - 1
                 );
-                Err(refuse_at(&self.largest_relation, &reason))
+                Err(self.largest_relation.refuse(&reason))
             }
         }
     }
@@ -304,18 +304,29 @@ pub(crate) struct Place<'p> {
     pub(crate) column: usize,
 }
 
-/// An error at a file and a line; at neither where nothing was read.
-fn refuse_at((file, line): &(String, u64), reason: &str) -> Error {
-    match file.is_empty() {
-        true => Error::new(Error::Graph, reason),
-        false => Error::at(Error::Graph, file, *line, 0, reason),
+/// A line of a file; of none where nothing was read.
+#[derive(Debug, Default)]
+struct FileLine {
+    file: String,
+    line: u64,
+}
+
+impl FileLine {
+    fn refuse(&self, reason: &str) -> Error {
+        match self.file.is_empty() {
+            true => Error::new(Error::Graph, reason),
+            false => Error::at(Error::Graph, &self.file, self.line, 0, reason),
+        }
     }
 }
 
 impl Place<'_> {
     /// File and line, to be named later.
-    fn kept(self) -> (String, u64) {
-        (self.file.to_owned(), self.line)
+    fn kept(self) -> FileLine {
+        FileLine {
+            file: self.file.to_owned(),
+            line: self.line,
+        }
     }
 
     pub(crate) fn refuse(self, reason: &str) -> Error {

@@ -46,10 +46,10 @@ fn ranks_on_devices_train_the_model_of_one() {
             assert_eq!(found.devices.len(), n_ranks as usize, "{what}");
             for of_rank in &found.devices {
                 assert!(of_rank.peak_bytes > 0, "{what}: {of_rank:?}");
-                assert!(
-                    of_rank.peak_bytes <= of_rank.predicted_bytes,
-                    "{what}: {of_rank:?}"
-                );
+                // The table of addresses may not be there at the fullest moment.
+                let held =
+                    of_rank.predicted_bytes - 8 * u64::from(n_ranks)..=of_rank.predicted_bytes;
+                assert!(held.contains(&of_rank.peak_bytes), "{what}: {of_rank:?}");
             }
             if n == 0 {
                 assert_eq!(go().params_hash, found.params_hash, "{what}");

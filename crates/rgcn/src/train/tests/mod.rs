@@ -6,6 +6,7 @@ mod device;
 mod device_ranks;
 mod failures;
 mod partition;
+mod streamed;
 mod tiles;
 mod validation;
 

@@ -9,7 +9,8 @@ use crate::partition::Method;
 use crate::{Mode, Optimiser, Sums};
 
 fn run(
-    (graph, labels): (&RelationalGraph, &Labels),
+    graph: &RelationalGraph,
+    labels: &Labels,
     config: &Config,
     n_ranks: u32,
     partition: Method,
@@ -26,10 +27,10 @@ fn run(
 fn every_partition_gives_the_same_bits() {
     let (graph, labels) = sorted_graph(1, 2000);
     for (variant, config) in variants().iter().enumerate() {
-        let whole = run((&graph, &labels), config, 1, Method::Source);
+        let whole = run(&graph, &labels, config, 1, Method::Source);
         for method in Method::ALL {
             for n_ranks in [2, 5] {
-                let parts = run((&graph, &labels), config, n_ranks, method);
+                let parts = run(&graph, &labels, config, n_ranks, method);
                 let case = format!("variant {variant}, {n_ranks} ranks by {method}");
                 assert_eq!(losses(&whole), losses(&parts), "{case}");
                 assert_eq!(whole.params_hash, parts.params_hash, "{case}");
@@ -51,10 +52,10 @@ fn every_partition_with_float_sums_is_close_after_fifty_epochs() {
         rate: 0.5,
         ..Config::default()
     };
-    let whole = run((&graph, &labels), &config, 1, Method::Source);
+    let whole = run(&graph, &labels, &config, 1, Method::Source);
     let last = |outcome: &Outcome| outcome.reports[49].loss;
     for method in Method::ALL {
-        let parts = run((&graph, &labels), &config, 3, method);
+        let parts = run(&graph, &labels, &config, 3, method);
         let ratio = last(&parts) / last(&whole);
         assert!((ratio - 1.0).abs() < 1e-4, "{method}: {ratio}");
     }
@@ -75,7 +76,7 @@ fn predicted_bytes_are_those_that_are_counted() {
             };
             for method in Method::ALL {
                 for n_ranks in [1, 2, 4] {
-                    let outcome = run((&graph, &labels), &config, n_ranks, method);
+                    let outcome = run(&graph, &labels, &config, n_ranks, method);
                     for (rank, device) in outcome.devices.iter().enumerate() {
                         let ratio = device.predicted_bytes as f64 / device.peak_bytes as f64;
                         let case = format!(
@@ -118,8 +119,8 @@ proptest! {
             self_loop: variant != 1,
             ..variants()[variant].clone()
         };
-        let whole = run((&graph, &labels), &config, 1, Method::Source);
-        let parts = run((&graph, &labels), &config, n_ranks, Method::ALL[method]);
+        let whole = run(&graph, &labels, &config, 1, Method::Source);
+        let parts = run(&graph, &labels, &config, n_ranks, Method::ALL[method]);
         prop_assert_eq!(losses(&whole), losses(&parts));
         prop_assert_eq!(whole.params_hash, parts.params_hash);
         prop_assert_eq!(whole.evaluation, parts.evaluation);
@@ -206,7 +207,7 @@ fn ranks_that_build_their_weights_are_close() {
     let (graph, labels) = sorted_graph(6, 1500);
     for config in built_variants() {
         let (width, mode, optimiser) = (config.hidden[0], config.mode, config.optimiser);
-        let whole = run((&graph, &labels), &config, 1, Method::Source);
+        let whole = run(&graph, &labels, &config, 1, Method::Source);
         let n_weights = u64::from(graph.n_relations() + 1) * 1500 * width as u64;
         for (n_ranks, partition) in [
             (1, Method::M1),
@@ -279,7 +280,7 @@ fn ranks_without_work_are_counted() {
         epochs: 1,
         ..Config::default()
     };
-    let idle = |n_ranks| run((&graph, &labels), config, n_ranks, Method::Source).n_idle_ranks;
+    let idle = |n_ranks| run(&graph, &labels, config, n_ranks, Method::Source).n_idle_ranks;
     assert_eq!((idle(1), idle(2)), (0, 0));
     // 400 nodes are 6 blocks of 67.
     assert_eq!((idle(6), idle(9)), (0, 3));

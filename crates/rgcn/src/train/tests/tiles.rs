@@ -7,9 +7,11 @@ use crate::partition::Method;
 use crate::{Mode, Sums};
 
 fn run_by(
-    (graph, labels): Given<'_>,
+    graph: &RelationalGraph,
+    labels: &Labels,
     config: &Config,
-    (n_ranks, partition): (u32, Method),
+    n_ranks: u32,
+    partition: Method,
     budget_per_device: Option<u64>,
 ) -> Outcome {
     let options = RunOptions {
@@ -21,10 +23,14 @@ fn run_by(
     train(graph, labels, config, &options, &mut |_| {}).unwrap()
 }
 
-type Given<'a> = (&'a RelationalGraph, &'a Labels);
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    graph: &'a RelationalGraph,
+    labels: &'a Labels,
+}
 
 fn run(
-    (graph, labels): Given<'_>,
+    given: Given<'_>,
     config: &Config,
     n_ranks: u32,
     budget_per_device: Option<u64>,
@@ -34,7 +40,7 @@ fn run(
         budget_per_device,
         ..RunOptions::default()
     };
-    train(graph, labels, config, &options, &mut |_| {})
+    train(given.graph, given.labels, config, &options, &mut |_| {})
 }
 
 /// The least budget, as the refusal of one byte names it.
@@ -68,7 +74,10 @@ fn least_of_all(given: Given<'_>, config: &Config, n_ranks: u32) -> u64 {
 #[test]
 fn tiles_give_the_whole_within_any_budget() {
     let (graph, labels) = sorted_graph(1, 2000);
-    let given = (&graph, &labels);
+    let given = Given {
+        graph: &graph,
+        labels: &labels,
+    };
     for (variant, config) in variants().into_iter().enumerate() {
         for (n_ranks, sums) in [(1, Sums::Exact), (3, Sums::Exact), (1, Sums::Float)] {
             let config = Config {
@@ -118,7 +127,7 @@ fn predictions_are_within_five_percent_of_what_is_held() {
             };
             for (n_ranks, partition) in [(1, Method::Source), (3, Method::Source), (3, Method::M2)]
             {
-                let go = |budget| run_by((&graph, &labels), &config, (n_ranks, partition), budget);
+                let go = |budget| run_by(&graph, &labels, &config, n_ranks, partition, budget);
                 let whole = go(None);
                 let needed = whole
                     .devices

@@ -7,9 +7,9 @@ use super::rules::{Progress, Scale, Select};
 use super::states::StateCounter;
 
 /// Threads of a block, in all of these kernels.
-const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 /// Nodes that a round picks at most, as in `cuda/solver/cover_loop.cuh`.
-const GROUP: usize = 8;
+pub(super) const GROUP: usize = 8;
 /// Blocks of a launch over nodes or lists: enough to fill a large GPU, and few enough for the selection's last block,
 /// which looks at the offers of all.
 const MAX_BLOCKS: usize = 256;
@@ -17,7 +17,7 @@ const MAX_BLOCKS: usize = 256;
 const CHUNK_ROWS: usize = 1024;
 const CHUNK_WORDS: usize = 32;
 /// The words of `state`, as in `cuda/solver/cover_loop.cuh`.
-const N_STATE: usize = 10;
+pub(super) const N_STATE: usize = 10;
 const N_CANDIDATES: usize = 1;
 const N_LEFT: usize = 2;
 const N_COVER: usize = 4;
@@ -40,8 +40,26 @@ pub(super) struct DeviceEpisode<'a> {
 pub(super) struct FixedRules {
     pub(super) by_largest_degree: u32,
     /// 0 is the adaptive rule.
-    select: u32,
-    keep_isolated: u32,
+    pub(super) select: u32,
+    pub(super) keep_isolated: u32,
+}
+
+impl FixedRules {
+    pub(super) fn new(rules: PickRules) -> Self {
+        Self {
+            by_largest_degree: u32::from(rules.scale == Scale::LargestDegree),
+            select: match rules.select {
+                Select::Fixed(d) => d.get(),
+                Select::Adaptive => 0,
+            },
+            keep_isolated: u32::from(rules.keep_isolated),
+        }
+    }
+
+    /// Rounds that a step of the policy takes at most.
+    pub(super) fn rounds_of_step(self) -> usize {
+        (self.select as usize).div_ceil(GROUP).max(1)
+    }
 }
 
 /// The closed form as the kernels take it.
@@ -81,10 +99,10 @@ impl<'b> Scores<'b> {
 pub(super) struct Buffers {
     pub(super) degree: Buffer<u32>,
     pub(super) d2: Buffer<u64>,
-    keys: Buffer<u64>,
-    best: Buffer<u64>,
+    pub(super) keys: Buffer<u64>,
+    pub(super) best: Buffer<u64>,
     alive: Buffer<u32>,
-    group: Buffer<u32>,
+    pub(super) group: Buffer<u32>,
     pub(super) cover: Buffer<u32>,
     pub(super) state: Buffer<u32>,
     /// How many of the round's nodes each node is joined with; for lists.
@@ -94,9 +112,8 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    fn new(device: &Device, graph: &ResidentAdjacency) -> Result<Self, Error> {
-        let n_nodes = graph.n_nodes()? as usize;
-        let for_lists = match graph.block()? {
+    fn new(device: &Device, block: Block<'_>, n_nodes: usize) -> Result<Self, Error> {
+        let for_lists = match block {
             Block::Lists { .. } => n_nodes,
             Block::Bits { .. } => 0,
         };
@@ -139,23 +156,29 @@ pub(crate) struct PickRules {
     pub(crate) keep_isolated: bool,
 }
 
+/// Reads a state.
+pub(super) fn look_at(device: &Device, state: &Buffer<u32>) -> Result<Look, Error> {
+    let state = device.download(state)?;
+    Ok(Look {
+        progress: Progress {
+            n_candidates: state[N_CANDIDATES],
+            n_cover: state[N_COVER],
+            n_steps: state[N_STEPS],
+            is_done: state[N_CANDIDATES] == 0 && state[N_LEFT] == 0,
+        },
+        is_unbounded: state[N_UNBOUNDED] > 0,
+    })
+}
+
 impl<'a> DeviceEpisode<'a> {
     pub(super) fn start(
         device: &Device,
         graph: &'a ResidentAdjacency,
         rules: PickRules,
     ) -> Result<Self, Error> {
-        let rules = FixedRules {
-            by_largest_degree: u32::from(rules.scale == Scale::LargestDegree),
-            select: match rules.select {
-                Select::Fixed(d) => d.get(),
-                Select::Adaptive => 0,
-            },
-            keep_isolated: u32::from(rules.keep_isolated),
-        };
-        let mut buffers = Buffers::new(device, graph)?;
         let nodes = graph.n_nodes()?;
-        let n_nodes = nodes as usize;
+        let mut episode = Self::uncounted(device, graph, nodes, FixedRules::new(rules))?;
+        let (n_nodes, buffers) = (nodes as usize, &mut episode.buffers);
         let everywhere = device.upload(&vec![1u32; n_nodes])?;
         StateCounter::new(device, graph, 1)?.count(
             &everywhere,
@@ -170,12 +193,22 @@ impl<'a> DeviceEpisode<'a> {
         let shape = node_blocks(n_nodes, MAX_BLOCKS);
         // SAFETY: `degree` has n_nodes elements and `state` N_STATE.
         unsafe { device.launch("cover_start", shape, &args)? };
+        Ok(episode)
+    }
+
+    /// Some nodes with rows of the graph, whose degrees are 0 so far.
+    pub(super) fn uncounted(
+        device: &Device,
+        graph: &'a ResidentAdjacency,
+        n_nodes: u32,
+        rules: FixedRules,
+    ) -> Result<Self, Error> {
         Ok(Self {
             device: device.clone(),
             graph,
-            n_nodes: nodes,
+            n_nodes,
             rules,
-            buffers,
+            buffers: Buffers::new(device, graph.block()?, n_nodes as usize)?,
             max_blocks: MAX_BLOCKS,
         })
     }
@@ -198,27 +231,13 @@ impl<'a> DeviceEpisode<'a> {
     }
 
     pub(super) fn progress(&self) -> Result<Look, Error> {
-        let state = self.device.download(&self.buffers.state)?;
-        Ok(Look {
-            progress: Progress {
-                n_candidates: state[N_CANDIDATES],
-                n_cover: state[N_COVER],
-                n_steps: state[N_STEPS],
-                is_done: state[N_CANDIDATES] == 0 && state[N_LEFT] == 0,
-            },
-            is_unbounded: state[N_UNBOUNDED] > 0,
-        })
-    }
-
-    /// Rounds that a step of the policy takes at most.
-    pub(super) fn rounds_of_step(&self) -> usize {
-        (self.rules.select as usize).div_ceil(GROUP).max(1)
+        look_at(&self.device, &self.buffers.state)
     }
 
     /// Launches the rounds of one step, whose scores a model has computed.
     pub(super) fn launch_step(&mut self, scores: &Buffer) -> Result<(), Error> {
         checks::len("cover episode", "scores", self.n_nodes as usize, scores)?;
-        self.launch_rounds(self.rounds_of_step(), Scores::Values(scores))
+        self.launch_rounds(self.rules.rounds_of_step(), Scores::Values(scores))
     }
 
     /// Launches rounds with the same arguments each: all that changes is in device memory.
@@ -245,7 +264,7 @@ impl<'a> DeviceEpisode<'a> {
     }
 
     /// Picks the nodes of a round.
-    fn select(&mut self, block: Block<'_>, scores: Scores<'_>) -> Result<(), Error> {
+    pub(super) fn select(&mut self, block: Block<'_>, scores: Scores<'_>) -> Result<(), Error> {
         let (rules, buffers) = (&self.rules, &mut self.buffers);
         let kernel = match (&block, scores) {
             (Block::Lists { .. }, Scores::Table(_)) => "score_select_csr",

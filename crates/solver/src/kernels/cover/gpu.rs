@@ -27,6 +27,8 @@ pub(super) struct GpuEpisode<'a> {
     /// So many recorded rounds; made by the first call that needs them.
     rounds: Option<Graph>,
     n_rounds_done: u64,
+    /// By the last look at the state.
+    progress: Progress,
 }
 
 impl<'a> GpuEpisode<'a> {
@@ -49,6 +51,7 @@ impl<'a> GpuEpisode<'a> {
         let state = DeviceEpisode::start(device, graph, picks)?;
         Ok(Self {
             // A small graph's episode is short.
+            progress: state.progress()?.progress,
             n_rounds: (state.n_nodes() as usize / 8).clamp(1, MAX_ROUNDS),
             state,
             table,
@@ -57,10 +60,13 @@ impl<'a> GpuEpisode<'a> {
         })
     }
 
+    pub(super) fn progress(&self) -> Progress {
+        self.progress
+    }
+
     pub(super) fn advance(&mut self) -> Result<Progress, Error> {
-        let before = self.state.progress()?.progress;
-        if before.is_done {
-            return Ok(before);
+        if self.progress.is_done {
+            return Ok(self.progress);
         }
         let n_rounds = self.n_rounds;
         if self.rounds.is_none() {
@@ -75,11 +81,11 @@ impl<'a> GpuEpisode<'a> {
             rounds.launch()?;
         }
         self.n_rounds_done += n_rounds as u64;
-        let after = self.state.progress()?.progress;
+        self.progress = self.state.progress()?.progress;
         // Every round but one a step settles a node, and every step settles one.
         let bound = 2 * u64::from(self.state.n_nodes()) + n_rounds as u64;
-        match after.is_done || self.n_rounds_done <= bound {
-            true => Ok(after),
+        match self.progress.is_done || self.n_rounds_done <= bound {
+            true => Ok(self.progress),
             false => Err(no_end(self.n_rounds_done)),
         }
     }

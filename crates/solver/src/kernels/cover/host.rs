@@ -70,6 +70,10 @@ impl<'a> HostEpisode<'a> {
             }
             self.n_steps += 1;
         }
+        self.progress()
+    }
+
+    pub(super) fn progress(&self) -> Progress {
         let n_candidates = self.n_candidates();
         Progress {
             n_candidates,

@@ -1,6 +1,6 @@
 //! An episode whose scores a model computes on the same device: what a step launches before and behind the model.
 
-use shardgraph_device::{Arg, Buffer, Device, Error, checks};
+use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
 use shardgraph_ops::ResidentAdjacency;
 
 use super::device_episode::{DeviceEpisode, Look, PickRules, node_blocks};
@@ -76,18 +76,7 @@ impl<'a> ModelEpisode<'a> {
     pub(crate) fn write_rows(&mut self, rows: ModelRows<'_>) -> Result<(), Error> {
         let state = &self.state;
         let n_nodes = state.n_nodes() as usize;
-        let lengths = [
-            ("node", rows.node.as_deref(), n_nodes),
-            ("edge", rows.edge.as_deref(), 2 * n_nodes),
-            ("neighbor_degree", rows.neighbor_degree.as_deref(), n_nodes),
-            ("keep", rows.keep.as_deref(), n_nodes),
-            ("scale", rows.scale.as_deref(), 1),
-        ];
-        for (operand, given, wanted) in lengths {
-            if let Some(given) = given {
-                checks::len("cover episode", operand, wanted, given)?;
-            }
-        }
+        rows.check(n_nodes, n_nodes)?;
         let shape = node_blocks(n_nodes, state.max_blocks);
         let (device, buffers) = (&state.device, &state.buffers);
         let by_largest_degree = state.rules.by_largest_degree;
@@ -102,32 +91,94 @@ impl<'a> ModelEpisode<'a> {
                 Arg::write(edge),
             ];
             // SAFETY: the lengths were checked above, and those of `buffers` are of `Buffers::new`; the cover has nodes of the
-            // graph. So for all three launches.
+            // graph.
             unsafe { device.launch("cover_rows", shape, &args)? };
         }
+        let source = RowSource {
+            device,
+            degree: &buffers.degree,
+            d2: &buffers.d2,
+            cover: &buffers.cover,
+            state: &buffers.state,
+            n_rows: state.n_nodes(),
+            by_largest_degree,
+        };
         if let Some(neighbor_degree) = rows.neighbor_degree {
-            let args = [
-                Arg::read(&buffers.degree),
-                Arg::read(&buffers.d2),
-                Arg::u32(state.n_nodes()),
-                Arg::u32(by_largest_degree),
-                Arg::read(&buffers.state),
-                Arg::write(neighbor_degree),
-            ];
-            // SAFETY: see the first launch.
-            unsafe { device.launch("cover_neighbor_degree", shape, &args)? };
+            source.write_neighbor_degree(neighbor_degree, shape)?;
         }
-        if let (Some(keep), Some(scale)) = (rows.keep, rows.scale) {
-            let args = [
-                Arg::read(&buffers.cover),
-                Arg::u32(by_largest_degree),
-                Arg::read(&buffers.state),
-                Arg::write(keep),
-                Arg::write(scale),
-            ];
-            // SAFETY: see the first launch.
-            unsafe { device.launch("cover_mask", shape, &args)? };
+        match (rows.keep, rows.scale) {
+            (Some(keep), Some(scale)) => source.write_mask(keep, scale, shape),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ModelRows<'_> {
+    /// Refuses other lengths than those of `n_rows` rows in a graph of `n_nodes`.
+    pub(super) fn check(&self, n_rows: usize, n_nodes: usize) -> Result<(), Error> {
+        let lengths = [
+            ("node", self.node.as_deref(), n_rows),
+            ("edge", self.edge.as_deref(), 2 * n_rows),
+            ("neighbor_degree", self.neighbor_degree.as_deref(), n_rows),
+            ("keep", self.keep.as_deref(), n_nodes),
+            ("scale", self.scale.as_deref(), 1),
+        ];
+        for (operand, given, wanted) in lengths {
+            if let Some(given) = given {
+                checks::len("cover episode", operand, wanted, given)?;
+            }
         }
         Ok(())
+    }
+}
+
+/// State of an episode, as parts of a model's input are made of it.
+pub(super) struct RowSource<'b> {
+    pub(super) device: &'b Device,
+    /// `[n_rows]`.
+    pub(super) degree: &'b Buffer<u32>,
+    /// `[n_rows]`.
+    pub(super) d2: &'b Buffer<u64>,
+    pub(super) cover: &'b Buffer<u32>,
+    pub(super) state: &'b Buffer<u32>,
+    pub(super) n_rows: u32,
+    pub(super) by_largest_degree: u32,
+}
+
+impl RowSource<'_> {
+    /// The scaled sum of neighbours' degrees of each row.
+    pub(super) fn write_neighbor_degree(
+        &self,
+        neighbor_degree: &mut Buffer,
+        shape: Launch,
+    ) -> Result<(), Error> {
+        let args = [
+            Arg::read(self.degree),
+            Arg::read(self.d2),
+            Arg::u32(self.n_rows),
+            Arg::u32(self.by_largest_degree),
+            Arg::read(self.state),
+            Arg::write(neighbor_degree),
+        ];
+        // SAFETY: the caller has checked the rows' lengths; those of the state are of the episode.
+        unsafe { self.device.launch("cover_neighbor_degree", shape, &args) }
+    }
+
+    /// The nodes that stay, and the scale.
+    pub(super) fn write_mask(
+        &self,
+        keep: &mut Buffer,
+        scale: &mut Buffer,
+        shape: Launch,
+    ) -> Result<(), Error> {
+        let args = [
+            Arg::read(self.cover),
+            Arg::u32(self.by_largest_degree),
+            Arg::read(self.state),
+            Arg::write(keep),
+            Arg::write(scale),
+        ];
+        // SAFETY: as for the neighbour degrees; the cover has nodes of the graph.
+        unsafe { self.device.launch("cover_mask", shape, &args) }
     }
 }

@@ -95,12 +95,12 @@ impl<'a> StateCounter<'a> {
         match self.graph.block()? {
             _ if self.device.is_host() => self.count_on_host(alive, degree, d2),
             Block::Lists { row_ptr, columns } => {
-                self.count_lists((row_ptr, columns), alive, degree, d2)
+                self.count_lists(row_ptr, columns, alive, degree, d2)
             }
             Block::Bits {
                 words,
                 words_per_row,
-            } => self.count_bits((words, words_per_row as u32), alive, degree, d2),
+            } => self.count_bits(words, words_per_row as u32, alive, degree, d2),
         }
     }
 
@@ -169,7 +169,8 @@ impl<'a> StateCounter<'a> {
 
     fn count_lists(
         &self,
-        (row_ptr, columns): (&Buffer<u64>, &Buffer<u32>),
+        row_ptr: &Buffer<u64>,
+        columns: &Buffer<u32>,
         alive: &Buffer<u32>,
         degree: &mut Buffer<u32>,
         d2: &mut Buffer<u64>,
@@ -201,7 +202,8 @@ impl<'a> StateCounter<'a> {
 
     fn count_bits(
         &mut self,
-        (words, words_per_row): (&Buffer<u64>, u32),
+        words: &Buffer<u64>,
+        words_per_row: u32,
         alive: &Buffer<u32>,
         degree: &mut Buffer<u32>,
         d2: &mut Buffer<u64>,

@@ -237,9 +237,11 @@ fn naive(graph: &Matrix, rules: Rules<'_>) -> (Vec<u32>, u32) {
 /// each leap.
 fn run(
     device: &Device,
-    (graph, as_bits): (&Matrix, bool),
+    graph: &Matrix,
+    as_bits: bool,
     rules: Rules<'_>,
-    (n_rounds, max_blocks): (usize, usize),
+    n_rounds: usize,
+    max_blocks: usize,
 ) -> Result<(Vec<u32>, u32), Error> {
     let on_device = graph.on(device, as_bits)?;
     let mut episode = Episode::start(device, &on_device, rules)?;
@@ -292,14 +294,15 @@ proptest! {
         by_largest_degree in any::<bool>(),
         select in select(),
         keep_isolated in any::<bool>(),
-        shape in (prop_oneof![Just(1usize), Just(7), Just(64)], prop_oneof![Just(1usize), Just(2), Just(256)]),
+        n_rounds in prop_oneof![Just(1usize), Just(7), Just(64)],
+        max_blocks in prop_oneof![Just(1usize), Just(2), Just(256)],
     ) {
         let scale = if by_largest_degree { Scale::LargestDegree } else { Scale::One };
         let rules = pieces.rules(scale, select, keep_isolated);
         let want = naive(&graph, rules);
         for device in devices() {
             for as_bits in [false, true] {
-                let got = run(&device, (&graph, as_bits), rules, shape).unwrap();
+                let got = run(&device, &graph, as_bits, rules, n_rounds, max_blocks).unwrap();
                 prop_assert_eq!(&got, &want, "{}, bits: {}", device.kind(), as_bits);
             }
         }
@@ -355,7 +358,7 @@ fn hubs_are_shared_by_all_warps() {
         let want = naive(&graph, rules);
         for device in devices() {
             for as_bits in [false, true] {
-                let got = run(&device, (&graph, as_bits), rules, (1, max_blocks)).unwrap();
+                let got = run(&device, &graph, as_bits, rules, 1, max_blocks).unwrap();
                 assert_eq!(got, want, "{}, bits: {as_bits}", device.kind());
             }
         }
@@ -385,7 +388,7 @@ fn products_are_rounded_before_they_are_added() {
         }
         for device in devices() {
             for as_bits in [false, true] {
-                let got = run(&device, (&graph, as_bits), rules, (64, 256)).unwrap();
+                let got = run(&device, &graph, as_bits, rules, 64, 256).unwrap();
                 assert_eq!(got, want, "{}, bits: {as_bits}", device.kind());
             }
         }
@@ -404,7 +407,7 @@ fn memory_that_runs_out_is_an_error() {
             let mut n_failed = 0;
             let got = loop {
                 let failing = device.failing_at_allocation(n_failed);
-                match run(&failing, (&graph, as_bits), rules, (3, 256)) {
+                match run(&failing, &graph, as_bits, rules, 3, 256) {
                     Ok(got) => break got,
                     Err(error) => {
                         let is_memory = matches!(error.kind(), ErrorKind::OutOfMemory { .. });

@@ -9,13 +9,13 @@ use shardgraph_shard::{Adjacency, BitShard};
 
 use super::{generated, gpus, graph, on, run};
 use crate::{
-    AdjacencyScale, EmbeddingKind, EmbeddingPath, HeadKind, PolicyConfig, Select, SolveOptions,
-    TrainedPolicy, solve,
+    AdjacencyScale, Communication, EmbeddingKind, EmbeddingPath, HeadKind, PolicyConfig, Select,
+    SolveOptions, TrainedPolicy, solve,
 };
 
 /// A policy whose weights are -1, 0 and 1: without a scale, all sums of its scores are integers that f32 holds, whatever
 /// their order.
-fn integer_policy(n_layers: usize, seed: u64) -> TrainedPolicy {
+pub(super) fn integer_policy(n_layers: usize, seed: u64) -> TrainedPolicy {
     let config = PolicyConfig::new(4, n_layers, AdjacencyScale::One);
     let mut policy = TrainedPolicy::random(config, seed, 1.0).unwrap();
     let flat = policy.params.flat();
@@ -24,12 +24,27 @@ fn integer_policy(n_layers: usize, seed: u64) -> TrainedPolicy {
     policy
 }
 
-fn forms(graph: &Graph) -> [Adjacency; 2] {
-    let bits = BitShard::from_graph(graph, 0..graph.n_nodes());
-    [Adjacency::Csr(graph.clone()), Adjacency::Bits(bits)]
+/// A policy of three layers with any weights.
+pub(super) fn policy_of(
+    is_sage: bool,
+    head: HeadKind,
+    scale: AdjacencyScale,
+    seed: u64,
+) -> TrainedPolicy {
+    let embedding = match is_sage {
+        true => EmbeddingKind::GRAPH_SAGE,
+        false => EmbeddingKind::default(),
+    };
+    let config = PolicyConfig::new(8, 3, scale).with_layers(embedding, head);
+    TrainedPolicy::random(config, seed, 0.3).unwrap()
 }
 
-fn select(d: u32) -> Select {
+pub(super) fn forms(graph: &Graph) -> [Adjacency; 2] {
+    let bits = BitShard::from_graph(graph, 0..graph.n_nodes());
+    [Adjacency::Csr(graph.clone().into()), Adjacency::Bits(bits)]
+}
+
+pub(super) fn select(d: u32) -> Select {
     match d {
         0 => Select::Adaptive,
         d => Select::Fixed(d),
@@ -63,13 +78,13 @@ proptest! {
             let want = run(&adjacency, &policy, &host);
             for device in gpus() {
                 let got = run(&adjacency, &policy, &options(&device));
-                prop_assert_eq!(&got.cover, &want.cover, "{}", got.path_name());
+                prop_assert_eq!(&got.nodes, &want.nodes, "{}", got.path_name());
                 prop_assert_eq!(got.n_steps, want.n_steps);
             }
         }
     }
 
-    /// Any weights: the cover of the loop on the host with the same device's scores, which several ranks run.
+    /// Any weights: the cover of the loop on the host with the same device's scores, which an exchange by blocks takes.
     #[test]
     fn model_covers_are_those_of_the_loop_on_the_host(
         graph in graph().prop_filter("a short test", |g| g.n_nodes() <= 140),
@@ -80,22 +95,20 @@ proptest! {
         scale in prop_oneof![Just(AdjacencyScale::One), Just(AdjacencyScale::LargestDegree)],
         seed in any::<u64>(),
     ) {
-        let config = PolicyConfig::new(8, 3, scale);
-        let embedding = if is_sage { EmbeddingKind::GRAPH_SAGE } else { EmbeddingKind::default() };
         // Sums over a state go over the host, step by step.
         let head = if is_mlp { HeadKind::MLP } else { HeadKind::default() };
-        let config = config.with_layers(embedding, head);
-        let policy = TrainedPolicy::random(config, seed, 0.3).unwrap();
+        let policy = policy_of(is_sage, head, scale, seed);
         for adjacency in forms(&graph) {
             for device in gpus() {
-                let options = |n_ranks| SolveOptions {
+                let options = |communication| SolveOptions {
                     path: is_sage.then_some(EmbeddingPath::General),
                     keep_isolated,
-                    n_ranks,
+                    communication,
                     ..on(&device, select(d))
                 };
-                let [got, want] = [1, 2].map(|n| run(&adjacency, &policy, &options(n)));
-                prop_assert_eq!(&got.cover, &want.cover, "{}", got.path_name());
+                let ways = [None, Some(Communication::Halo)];
+                let [got, want] = ways.map(|way| run(&adjacency, &policy, &options(way)));
+                prop_assert_eq!(&got.nodes, &want.nodes, "{}", got.path_name());
                 prop_assert_eq!(got.n_steps, want.n_steps);
             }
         }

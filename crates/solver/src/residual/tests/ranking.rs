@@ -12,7 +12,7 @@ use crate::problem::{
     Episode, MAXIMUM_CLIQUE, MAXIMUM_INDEPENDENT_SET, Problem, ProblemState, ResidualGraph,
 };
 use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
-use crate::select::TopD;
+use crate::select::{TopD, agree_each};
 use crate::{
     AdjacencyScale, PolicyConfig, Select, SolveOptions, TrainedPolicy, check_cover, solve_problem,
 };
@@ -73,8 +73,9 @@ fn first_difference(
             let score = table.score(degree as f32 * scale, d2 as f32 * (scale * scale));
             scanned.offer(score, node);
         });
-        let picks = scanned.clone().agree(ranks).unwrap();
-        if kept.agree(ranks).unwrap() != picks {
+        let both = agree_each(&[scanned, kept], ranks).unwrap();
+        let picks = both[0].clone();
+        if both[1] != picks {
             return Some(step);
         }
         residual.remove(&picks, false, ranks, &mut cover).unwrap();
@@ -181,6 +182,6 @@ fn ties_without_end_are_solved_in_time() {
     let cover = TrainedPolicy::shipped().unwrap();
     let pairs = shardgraph_shard::Adjacency::from_graph(Graph::from_edges(n, &pairs).unwrap());
     let found = crate::solve(&pairs, &cover, &options, &mut |_, _| ()).unwrap();
-    assert_eq!(found.cover.len(), n as usize / 2);
-    check_cover(&pairs, &found.cover).unwrap();
+    assert_eq!(found.nodes.len(), n as usize / 2);
+    check_cover(&pairs, &found.nodes).unwrap();
 }

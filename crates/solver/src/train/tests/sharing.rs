@@ -162,7 +162,8 @@ fn a_way_without_use_is_refused() {
 fn in_way(
     folder: &Path,
     resume: bool,
-    (n_ranks, n_batch_ranks): (u32, u32),
+    n_ranks: u32,
+    n_batch_ranks: u32,
     communication: Option<Communication>,
 ) -> RunOptions {
     RunOptions {
@@ -188,8 +189,8 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
     );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    run(&half, &in_way(path, false, (4, 1), paper));
-    for (grid, communication) in [
+    run(&half, &in_way(path, false, 4, 1, paper));
+    for ((n_ranks, n_batch_ranks), communication) in [
         ((1, 1), None),
         ((4, 1), None),
         ((4, 1), halo),
@@ -199,7 +200,7 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
     ] {
         let error = train(
             &whole,
-            &in_way(path, true, grid, communication),
+            &in_way(path, true, n_ranks, n_batch_ranks, communication),
             &mut |_| (),
         );
         let error = error.unwrap_err();
@@ -210,7 +211,7 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
             "{text}"
         );
     }
-    let resumed = run(&whole, &in_way(path, true, (4, 1), paper));
+    let resumed = run(&whole, &in_way(path, true, 4, 1, paper));
     assert_eq!(
         bits(&resumed),
         bits(&run(&whole, &sharing(4, 1, Communication::ColumnAllReduce)))
@@ -232,15 +233,15 @@ fn a_run_without_such_sums_goes_on_with_any_ranks() {
     );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    run(&half, &in_way(path, false, (4, 2), halo));
-    let error = train(&whole, &in_way(path, true, (4, 1), paper), &mut |_| ());
+    run(&half, &in_way(path, false, 4, 2, halo));
+    let error = train(&whole, &in_way(path, true, 4, 1, paper), &mut |_| ());
     assert!(
         error
             .unwrap_err()
             .to_string()
             .contains("depend on no ranks")
     );
-    let resumed = run(&whole, &in_way(path, true, (3, 1), None));
+    let resumed = run(&whole, &in_way(path, true, 3, 1, None));
     assert_eq!(bits(&resumed), bits(&run(&whole, &RunOptions::default())));
 }
 

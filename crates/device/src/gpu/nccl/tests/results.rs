@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::{PATIENT, Planted, SHORT, World};
+use crate::nccl::Transfer;
 
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
@@ -147,4 +148,75 @@ fn streams_get_on_while_their_rank_waits_elsewhere() {
         Ok(told.lock().unwrap().recv_timeout(PATIENT).unwrap())
     });
     assert!(got.into_iter().all(|sum| sum == Ok(2.0)));
+}
+
+/// Buffers of any type go to where they are sent, those of a pair of ranks in their order; ranks that name other transfers are told.
+#[test]
+fn buffers_go_from_rank_to_rank() {
+    let planted = Planted::new("none");
+    let plan = [(0, 1, 5), (2, 0, 7), (0, 1, 3), (1, 2, 0), (1, 0, 1000)];
+    let value = |idx: usize, i: usize| (idx * 1000 + i) as u16;
+    for world in World::all(planted.as_ref()) {
+        let got = world.run_and_close(3, |device, group| {
+            let own: Vec<_> = (0..plan.len())
+                .map(|idx| {
+                    let values: Vec<u16> = (0..plan[idx].2).map(|i| value(idx, i)).collect();
+                    device.upload(&values)
+                })
+                .collect::<Result<_, _>>()?;
+            let transfers = plan
+                .iter()
+                .zip(&own)
+                .map(|(&(from, to, len), own)| Transfer {
+                    from,
+                    to,
+                    len,
+                    own: (group.rank() == from).then_some(own),
+                });
+            let received = group.transfer(&transfers.collect::<Vec<_>>(), PATIENT)?;
+            drop(own); // given back behind the operation
+            let values = received.iter().map(|buffer| device.download(buffer));
+            values.collect::<Result<Vec<Vec<u16>>, _>>()
+        });
+        for (rank, got) in (0u32..).zip(got) {
+            let to_rank = |&idx: &usize| plan[idx].1 == rank && plan[idx].2 > 0;
+            let own = (0..plan.len()).filter(to_rank);
+            let want: Vec<Vec<u16>> = own
+                .map(|idx| (0..plan[idx].2).map(|i| value(idx, i)).collect())
+                .collect();
+            assert_eq!(got.unwrap(), want);
+        }
+    }
+    let Some(planted) = planted else { return };
+    let got = planted.world().run(2, |device, group| {
+        let own = device.zeros::<f32>(4)?;
+        let transfer = Transfer {
+            from: 0,
+            to: 1,
+            len: 4 + group.rank() as usize,
+            own: Some(&own),
+        };
+        group.transfer(&[transfer], PATIENT)
+    });
+    for error in got {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("ranks differ"), "{error}");
+    }
+    let got = planted.world().run(2, |device, group| {
+        let transfer = Transfer::<f32> {
+            from: 0,
+            to: 1,
+            len: 4,
+            own: None,
+        };
+        let received = group.transfer(&[transfer], SHORT)?;
+        device.synchronize()?;
+        Ok(received)
+    });
+    let texts: Vec<String> = got
+        .into_iter()
+        .map(|got| got.unwrap_err().to_string())
+        .collect();
+    assert!(texts[0].contains("to send what it has not"), "{texts:?}");
+    assert!(texts[1].contains("transfer of 16 bytes"), "{texts:?}");
 }

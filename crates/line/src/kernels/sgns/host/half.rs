@@ -60,8 +60,8 @@ pub(super) unsafe fn sample<T, S: Simd, const R: usize>(
             }
             None => widen_row::<S>(of_source, scratch.source.as_mut_ptr(), dim),
         }
-        let (ids, rows) = ((sample.source, targets), &rows[..targets.len()]);
-        let scale = descend::<S, R>(simd, (ids, rows), rate, squares, scratch);
+        let (source, rows) = (sample.source, &rows[..targets.len()]);
+        let scale = descend::<S, R>(simd, source, targets, rows, rate, squares, scratch);
         match found {
             Some(slot) => add_row::<S>(simd, rows[slot], scale, &scratch.gradient),
             None => {

@@ -36,7 +36,7 @@ pub(super) unsafe fn sample<T, S: Simd, const R: usize>(
             rows[slot] = tables.context.add(target as usize * dim).cast();
         }
         let rows = &rows[..targets.len()];
-        let scale = descend::<S, R>(simd, ((source, targets), rows), rate, squares, scratch);
+        let scale = descend::<S, R>(simd, source, targets, rows, rate, squares, scratch);
         add_row::<S>(simd, vertex, scale, &scratch.gradient);
     }
 }
@@ -48,7 +48,9 @@ pub(super) unsafe fn sample<T, S: Simd, const R: usize>(
 #[inline(always)]
 pub(super) unsafe fn descend<S: Simd, const R: usize>(
     simd: S,
-    ((source, targets), rows): ((u32, &[u32]), &[*mut f32]),
+    source: u32,
+    targets: &[u32],
+    rows: &[*mut f32],
     rate: f32,
     squares: Option<Raw<f32>>,
     scratch: &mut Scratch,

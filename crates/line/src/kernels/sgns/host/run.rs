@@ -88,7 +88,7 @@ pub(super) fn length<S: Simd>(
     sources.len()
 }
 
-/// Updates a run of `n` samples from `first` on.
+/// Updates a run of samples, given by their numbers.
 ///
 /// # Safety
 /// The rows of all samples exist in the tables, of `dim` columns, nothing else reads or writes these meanwhile, and the samples are a
@@ -97,10 +97,13 @@ pub(super) fn length<S: Simd>(
 pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize>(
     simd: S,
     queue: &Queue<'_>,
-    (first, n): (u64, usize),
-    (tables, dim, rate): (Raw<T>, usize, f32),
+    samples: Range<u64>,
+    tables: Raw<T>,
+    dim: usize,
+    rate: f32,
     run: &mut Run,
 ) {
+    let (first, n) = (samples.start, (samples.end - samples.start) as usize);
     let (sources, targets) = queue.lanes(first, n);
     // SAFETY: the caller's promise.
     unsafe {

@@ -54,7 +54,7 @@ fn falling(device: &Device, group: u32) {
     };
     let run = |by_group: bool| {
         let mut trainer = Trainer::new(device, case.settings).unwrap();
-        (trainer.max_blocks, trainer.block) = ONE_WARP;
+        (trainer.max_blocks, trainer.block) = (ONE_WARP.max_blocks, ONE_WARP.block);
         let [mut vertex, mut context] =
             [case.vertex(), case.context()].map(|rows| device.upload(&rows).unwrap());
         let mut first = 0;

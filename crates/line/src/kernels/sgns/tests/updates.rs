@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::super::{DOT_CLAMP, Element, narrow};
 use super::devices::{devices, gpus};
 use super::{
-    ALL, AliasTable, Case, EdgeList, EdgeOrder, Mode, ONE_WARP, Samples, Settings, Tables, Trainer,
-    case, fraction,
+    ALL, AliasTable, Case, EdgeList, EdgeOrder, LaunchSize, Mode, ONE_WARP, Samples, Settings,
+    Tables, Trainer, case, fraction,
 };
 use shardgraph_device::Device;
 
@@ -393,8 +393,8 @@ fn batches_do_not_depend_on_the_geometry() {
         (case.settings.mode, case.settings.group) = (Mode::Deterministic { batch: 16 }, 4);
         for device in devices() {
             let reference = case.order2(&device, ALL);
-            for shape in [ONE_WARP, (1, 128), (3, 64)] {
-                assert_eq!(case.order2(&device, shape), reference, "{}", device.kind());
+            for size in [ONE_WARP, LaunchSize::new(1, 128), LaunchSize::new(3, 64)] {
+                assert_eq!(case.order2(&device, size), reference, "{}", device.kind());
             }
         }
     }
@@ -444,7 +444,7 @@ fn calls_cut_at_batches_are_one_call() {
 }
 
 /// The loss of all samples of a case of 3 columns and 2 negatives.
-fn summed_loss((sources, targets): &(Vec<u32>, Vec<u32>), vertex: &[f64], context: &[f64]) -> f64 {
+fn summed_loss(sources: &[u32], targets: &[u32], vertex: &[f64], context: &[f64]) -> f64 {
     let mut sum = 0.0;
     for (&u, targets) in sources.iter().zip(targets.chunks(3)) {
         for (slot, &t) in targets.iter().enumerate() {
@@ -463,7 +463,7 @@ fn summed_loss((sources, targets): &(Vec<u32>, Vec<u32>), vertex: &[f64], contex
 fn a_batch_descends_along_the_gradient() {
     let mut case = case(3, 2, 6);
     case.settings.mode = Mode::Deterministic { batch: 6 };
-    let draws = host_draws(&case);
+    let (sources, targets) = host_draws(&case);
     let before = [wide(&case.vertex()), wide(&case.context())];
     for device in devices() {
         let after = case.order2(&device, ALL);
@@ -471,7 +471,7 @@ fn a_batch_descends_along_the_gradient() {
             let shifted = |h: f64| {
                 let mut tables = before.clone();
                 tables[table][i] += h;
-                summed_loss(&draws, &tables[0], &tables[1])
+                summed_loss(&sources, &targets, &tables[0], &tables[1])
             };
             let slope = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
             let moved = f64::from(after[table][i]) - before[table][i];
