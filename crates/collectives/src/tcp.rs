@@ -52,6 +52,7 @@ pub use crate::join::secret::Secret;
 use crate::op::{Call, OpKind};
 use crate::operations::Context;
 use crate::rank_end::{Cause, RankEnd};
+use crate::threads::{Body, results_of};
 use crate::timeout::Timeout;
 use mesh::connect_all;
 use rank::Rank;
@@ -143,6 +144,10 @@ fn member(
 /// # Errors
 /// As [`threads::run`](crate::threads::run), and what [`join()`] gives.
 pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R, CommError>> {
+    results_of(n_ranks, f, run_all)
+}
+
+fn run_all(n_ranks: u32, f: &Body<'_>) -> Vec<Result<(), CommError>> {
     if n_ranks == 0 {
         return Vec::new();
     }
@@ -165,7 +170,7 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
     thread::scope(|scope| {
         let handles: Vec<_> = (0..n_ranks)
             .map(|rank| {
-                let (config, listener, f) = (config(rank), listener.take(), &f);
+                let (config, listener) = (config(rank), listener.take());
                 let body = move || supervise(&config, listener, f);
                 let name = format!("rank {rank}");
                 (rank, Builder::new().name(name).spawn_scoped(scope, body))
@@ -184,11 +189,11 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
 }
 
 /// The body of one rank's thread.
-fn supervise<R>(
+fn supervise(
     config: &TcpConfig,
     listener: Option<TcpListener>,
-    f: impl Fn(Comm) -> R,
-) -> Result<R, CommError> {
+    f: &Body<'_>,
+) -> Result<(), CommError> {
     if config.size == 1 {
         let alone = catch_unwind(AssertUnwindSafe(|| f(Comm::solo())));
         return alone.map_err(|payload| crate::threads::panicked(config.rank, &*payload));

@@ -34,7 +34,7 @@ use published::RankHandle;
 use rank::Rank;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, ThreadId};
 use world::World;
 
@@ -94,13 +94,46 @@ pub fn world(n_ranks: u32) -> Vec<Comm> {
 /// assert!(results[1].is_err());
 /// ```
 pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R, CommError>> {
+    results_of(n_ranks, f, run_all)
+}
+
+/// What one rank's thread runs.
+pub(crate) type Body<'a> = dyn Fn(Comm) + Sync + 'a;
+
+/// The results of `f` where `run_all` calls it once per rank; one that does not return gives the rank's error instead. What starts
+/// the threads is compiled once, not once for each `f`.
+pub(crate) fn results_of<R: Send>(
+    n_ranks: u32,
+    f: impl Fn(Comm) -> R + Sync,
+    run_all: fn(u32, &Body<'_>) -> Vec<Result<(), CommError>>,
+) -> Vec<Result<R, CommError>> {
+    let results: Vec<Mutex<Option<R>>> = (0..n_ranks).map(|_| Mutex::new(None)).collect();
+    let slot = |rank: u32| results.get(rank as usize);
+    let ends = run_all(n_ranks, &|comm| {
+        let rank = comm.rank();
+        let result = f(comm);
+        if let Some(slot) = slot(rank) {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        }
+    });
+    let taken = |(rank, end): (u32, Result<(), CommError>)| {
+        end.map(|()| {
+            let slot = slot(rank).expect("a slot for each rank");
+            let result = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            result.expect("a rank without an error has returned")
+        })
+    };
+    (0u32..).zip(ends).map(taken).collect()
+}
+
+fn run_all(n_ranks: u32, f: &Body<'_>) -> Vec<Result<(), CommError>> {
     if n_ranks == 1 {
         return vec![caught(0, || f(Comm::solo()))];
     }
     let (world, rank_handles) = World::new(n_ranks);
     thread::scope(|scope| {
         let spawn = |handle: RankHandle| {
-            let (world, f) = (&world, &f);
+            let world = &world;
             let name = format!("rank {}", handle.rank());
             let body = move || supervise(world, handle, f);
             Builder::new().name(name).spawn_scoped(scope, body)
@@ -132,11 +165,7 @@ fn member(world: &Arc<World>, handle: RankHandle, supervised: Option<ThreadId>) 
 }
 
 /// The body of one rank's thread.
-fn supervise<R>(
-    world: &Arc<World>,
-    handle: RankHandle,
-    f: impl Fn(Comm) -> R,
-) -> Result<R, CommError> {
+fn supervise(world: &Arc<World>, handle: RankHandle, f: &Body<'_>) -> Result<(), CommError> {
     let rank = handle.rank() as u32;
     let comm = member(world, handle, Some(thread::current().id()));
     let result = caught(rank, || f(comm));
@@ -149,7 +178,7 @@ fn supervise<R>(
     result
 }
 
-fn caught<R>(rank: u32, f: impl FnOnce() -> R) -> Result<R, CommError> {
+fn caught(rank: u32, f: impl FnOnce()) -> Result<(), CommError> {
     // Nothing of `f` is looked at after a panic but the payload.
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| panicked(rank, &*payload))
 }
