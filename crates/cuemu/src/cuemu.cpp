@@ -91,6 +91,7 @@ Warp *current_warp;
 unsigned char *arena;
 uint16_t free_stacks[MAX_THREADS];
 unsigned n_free_stacks;
+bool has_abandoned_fibers; // by an error
 
 void free_all_stacks() {
     n_free_stacks = MAX_THREADS;
@@ -126,7 +127,7 @@ void describe(const char *format, va_list arguments, const Thread *thread) {
     advance(vsnprintf(to, left, format, arguments));
 }
 
-// Leaves the block for good; its other fibers are abandoned where they wait.
+// Leaves the block for good.
 [[noreturn]] void go_home() {
     switch_fiber(current->fiber, home, true);
     __builtin_unreachable();
@@ -137,6 +138,7 @@ void describe(const char *format, va_list arguments, const Thread *thread) {
     va_start(arguments, format);
     describe(format, arguments, current);
     va_end(arguments);
+    has_abandoned_fibers = true; // this one, and the block's others where they wait
     go_home();
 }
 
@@ -427,6 +429,8 @@ void set_block(const Kernel &kernel, const uint32_t size[3]) {
         threads[i].lane = uint8_t(i % LANES);
         threads[i].index = {i % size[0], i / size[0] % size[1], i / size[0] / size[1]};
     }
+    if (has_abandoned_fibers) forget_frames(arena, MAX_THREADS * (PAGE + STACK_BYTES));
+    has_abandoned_fibers = false;
     free_all_stacks(); // an error leaves some taken
     home = Fiber{};    // of whichever thread calls
 }
