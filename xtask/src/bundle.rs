@@ -91,10 +91,10 @@ fn programs() -> Result<Vec<Program>> {
         name: "shardgraph".to_owned(),
     }];
     // As CI runs them: with the checks of a debug build, and nothing is compiled twice.
-    for (target, built) in package::unit_tests_on_devices()? {
+    for test in package::unit_tests_on_devices()? {
         programs.push(Program {
-            built,
-            name: format!("tests/{target}"),
+            built: test.path,
+            name: format!("tests/{}", test.target),
         });
     }
     let mut build = cargo("bench --no-run --locked");

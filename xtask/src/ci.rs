@@ -1,8 +1,10 @@
 //! `cargo xtask ci`: every check of the project, cheapest first, stopping at the first that fails. What builds in release
 //! runs beside the others.
 
+mod asked_for;
 mod beside;
 mod emulation;
+mod jobs;
 mod mpi;
 mod programs;
 mod stages;

@@ -100,16 +100,16 @@ fn built_of(messages: &str) -> Result<Vec<Built>> {
 /// What the source of a unit test names that opens a device which launches kernels.
 const OPENS_A_DEVICE: &str = "shardgraph_cuemu::";
 
-/// Builds the unit tests of the packages whose unit tests open a device; gives target name and path of each.
+/// Builds the unit tests of the packages whose unit tests open a device.
 ///
 /// The whole workspace is built: for a part of it cargo would choose other features of the dependencies, and compile them and
 /// everything above them once more.
-pub(crate) fn unit_tests_on_devices() -> Result<Vec<(String, PathBuf)>> {
+pub(crate) fn unit_tests_on_devices() -> Result<Vec<TestProgram>> {
     let packages = with_tests_on_devices(&Project::load()?);
     let targets: Vec<String> = packages.iter().map(|name| name.replace('-', "_")).collect();
     let mut tests = cargo("test --workspace --no-run --locked --lib");
-    let mut built = executables(&mut tests)?;
-    built.retain(|(target, _)| targets.contains(target));
+    let mut built = test_programs(&mut tests)?;
+    built.retain(|program| targets.contains(&program.target));
     ensure!(
         built.len() == targets.len(),
         "not built: a test program of {targets:?}"

@@ -12,8 +12,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::thread;
 
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind};
@@ -23,9 +26,17 @@ pub mod compile;
 /// Why [`library`] is `None`: what a skipped test prints.
 pub const SKIP_REASON: &str = "no emulated kernels: no C++ compiler (g++) was found on this machine when the tests were built";
 
+/// A variable that names a file, to which every test that asks for the emulator adds its name, in a line: the tests that a checking
+/// build has something to check in. `cargo xtask ci` sets it. A process that a test starts has no name to add; it starts without the variable.
+pub const ASKED_FOR: &str = "SHARDGRAPH_EMULATED_ASKED_FOR";
+
 /// The library to open: `$SHARDGRAPH_EMULATED_LIBRARY` if it is set (a checking build, made by
-/// `cuemu-build`), else the one that was built with this crate.
+/// `cuemu-build`), else the one that was built with this crate. Asked for on the test's own thread, whose name is the test's.
+///
+/// # Panics
+/// When the file of [`ASKED_FOR`] cannot be written.
 pub fn library() -> Option<PathBuf> {
+    note_test();
     std::env::var_os("SHARDGRAPH_EMULATED_LIBRARY")
         .map(PathBuf::from)
         .or_else(|| option_env!("SHARDGRAPH_EMULATED_BUILT").map(PathBuf::from))
@@ -42,7 +53,11 @@ pub fn collectives() -> Option<PathBuf> {
 /// A CUDA driver for tests, `libcuda.so` in a folder of its own: the driver's C interface over the emulator's library, so
 /// that the code which talks to the driver runs without a GPU. A process that is to open it starts with this folder in
 /// `LD_LIBRARY_PATH`. `None` as for [`collectives`]. What a test can plant is in `driver.cpp`.
+///
+/// # Panics
+/// As [`library`].
 pub fn driver() -> Option<PathBuf> {
+    note_test();
     option_env!("SHARDGRAPH_TEST_DRIVER_BUILT")
         .map(PathBuf::from)
         .filter(|library| library.is_file())
@@ -92,4 +107,16 @@ pub fn device_of_a_group(what: &str) -> Option<Device> {
 
 fn opened(library: &Path) -> Device {
     Device::emulated(library).expect("the emulated device")
+}
+
+/// Adds the name of the thread, which is the test's, to the file of [`ASKED_FOR`].
+fn note_test() {
+    let Some(path) = std::env::var_os(ASKED_FOR) else {
+        return;
+    };
+    let line = format!("{}\n", thread::current().name().unwrap_or("a thread"));
+    // In one write: tests run side by side.
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(line.as_bytes()))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

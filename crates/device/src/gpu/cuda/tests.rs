@@ -93,6 +93,7 @@ fn in_a_process(args: &[&str]) -> Option<String> {
         .args(args)
         .env("LD_LIBRARY_PATH", library.parent().unwrap())
         .env(VARIABLE, &library)
+        .env_remove(shardgraph_cuemu::ASKED_FOR)
         .env("PROPTEST_CASES", "32")
         .output()
         .unwrap();
