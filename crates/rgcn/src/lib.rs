@@ -33,6 +33,7 @@ mod graph;
 mod kernels;
 mod layer;
 mod links;
+mod memory;
 mod model;
 pub mod partition;
 pub mod plan;

@@ -3,15 +3,14 @@
 
 use serde::Serialize;
 
-use crate::Error;
 use crate::config::{Config, Mode, Sums};
 use crate::layer::coefficients::RelationShape;
-use crate::model::blocks::Blocks;
-pub use crate::model::bytes::Bytes;
-use crate::model::bytes::{LayerCounts, MemoryModel, input_row_len};
-use crate::model::layout::max_blocks;
+pub use crate::memory::Bytes;
+use crate::model::input::InputRows;
+use crate::model::layout::{Extent, Layout, RankContext};
 use crate::partition::{CostModel, Load, Loads, MAX_PARTS, Method, Pairs, Partition};
 use crate::size::size;
+use crate::{Error, RelationalGraph};
 
 /// The model whose memory and messages are predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,60 +31,29 @@ impl ModelShape {
         pairs.n_relations() as usize + usize::from(self.config.self_loop)
     }
 
-    /// The blocks that training sums gradients over, and between which sources are cut.
-    fn blocks(&self, pairs: &Pairs) -> Blocks {
-        let max = max_blocks(&self.config, self.classes, self.n_relations(pairs));
-        Blocks::new(pairs.n_nodes(), max)
-    }
-
     /// Numbers in a row of the input's weights, padding included.
     fn row_len(&self) -> u64 {
-        input_row_len(&self.config, &self.layers()) as u64
+        InputRows::empty(&self.config, self.classes).row_len() as u64
     }
 
-    /// The bytes of a device with that load, of all nodes; the graph itself is not counted.
-    /// `by_pair`: true if there are other devices, and messages are not dealt by source.
-    fn bytes(&self, load: &Load, pairs: &Pairs, by_pair: bool) -> Bytes {
-        let (n_nodes, n_blocks) = (
-            u64::from(pairs.n_nodes()),
-            self.blocks(pairs).count() as u64,
-        );
-        let first = LayerCounts {
-            n_sources: load.n_sources,
-            n_pairs: load.n_pairs + load.n_self_loops,
-            n_sends: load.n_edges + load.n_self_loops,
-            n_relations: load.n_relations,
-            n_block_relations: load.n_block_relations,
-            n_own_sources: load.n_own_sources,
-            n_own_pairs: load.n_own_pairs + load.n_self_loops,
-            n_own_reads: load.n_own_reads,
-            n_own_nodes: load.n_own_nodes,
-            n_all_nodes: n_nodes,
-            n_own_blocks: (n_blocks * load.n_own_nodes).div_ceil(n_nodes.max(1)),
-            shares_lists: false,
-        };
-        // Hidden layers read all nodes, by the same lists.
-        let hidden = LayerCounts {
-            n_own_sources: load.n_own_nodes,
-            shares_lists: true,
-            ..first
-        };
-        let layers = self.layers();
-        let counts: Vec<LayerCounts> = [first]
-            .into_iter()
-            .chain(vec![hidden; layers.len() - 1])
-            .collect();
-        let model = MemoryModel {
-            config: &self.config,
-            n_relations: self.n_relations(pairs),
-            is_alone: load.n_own_nodes == n_nodes,
-            by_pair,
-            replicates: false,
-            n_materialised: 0,
-            is_tiled: false,
-            layers,
-        };
-        model.bytes(&counts)
+    /// The layout of the whole graph on one device.
+    fn layout<'g>(&self, graph: &'g RelationalGraph) -> Result<Layout<'g>, Error> {
+        let extent = Extent::new(&self.config, self.classes, graph, 1, Method::Source);
+        Layout::new(graph, self.config.self_loop, None, extent)
+    }
+
+    /// The bytes of each device of a layout, found by dry runs; the graph itself is not counted.
+    fn bytes(&self, layout: &Layout<'_>) -> Result<Vec<Bytes>, Error> {
+        let bytes = (0..layout.n_ranks()).map(|rank| {
+            let context = RankContext {
+                config: &self.config,
+                layout,
+                rank,
+                n_classes: self.classes,
+            };
+            context.dry_run(false)
+        });
+        bytes.collect()
     }
 }
 
@@ -180,21 +148,33 @@ impl Plan {
     /// not fit the budget: the message says what would.
     ///
     /// # Complexity
-    /// As [`Partition::new`]; up to eight times that to find what would fit.
-    pub fn new(pairs: &Pairs, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
-        let model = options.cost_model();
-        let block = options.shape.blocks(pairs).size();
-        let partition = Partition::new(pairs, options.method, options.n_devices, model, block)?;
-        let loads = partition.loads(pairs);
+    /// As [`Partition::new`], and a pass over the edges for the layers' counts; up to eight times
+    /// that to find what would fit.
+    pub fn new(graph: &RelationalGraph, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
+        let (pairs, model) = (Pairs::of(graph), options.cost_model());
+        let whole = options.shape.layout(graph)?;
+        let cut = Cut {
+            options,
+            pairs: &pairs,
+            whole: &whole,
+        };
+        let bytes_whole = options.shape.bytes(&whole)?;
+        let partition = cut.partition(options.method, options.n_devices)?;
+        let loads = partition.loads(&pairs);
+        let bytes = match options.n_devices {
+            1 => bytes_whole.clone(),
+            _ => cut.bytes(&partition)?,
+        };
         let mut devices: Vec<DevicePlan> = loads
             .as_slice()
             .iter()
-            .map(|load| options.device(load, pairs, options.is_dealt_by_pair()))
+            .zip(bytes)
+            .map(|(load, bytes)| options.device(load, bytes))
             .collect();
         if let Some(budget) = options.budget {
-            options.fit(&mut devices, budget, pairs)?;
+            cut.fit(&mut devices, budget)?;
         }
-        let exchanges = options.exchanges(pairs, &loads);
+        let exchanges = options.exchanges(&pairs, &loads);
         let plan = Plan {
             nodes: pairs.n_nodes(),
             edges: pairs.n_edges(),
@@ -206,10 +186,7 @@ impl Plan {
             cost_max_over_mean: loads.max_over_mean(model),
             edges_max_over_mean: loads.edges_max_over_mean(),
             bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
-            bytes_whole: options
-                .device(&whole(&partition, pairs, &loads), pairs, false)
-                .bytes
-                .total(),
+            bytes_whole: bytes_whole.iter().map(Bytes::total).sum(),
             replicated_bytes: options.replicated(&loads),
             split_relations: loads.n_split_relations(),
             messages_per_step: exchanges.len() * options.n_pairs_of_devices(),
@@ -218,33 +195,6 @@ impl Plan {
             devices,
         };
         Ok((partition, plan))
-    }
-}
-
-/// The load of one device alone.
-fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
-    let n_own_nodes = u64::from(pairs.n_nodes());
-    Load {
-        n_edges: pairs.n_edges(),
-        n_pairs: pairs.as_slice().len() as u64,
-        n_sources: loads.n_sources(),
-        n_self_loops: if partition.has_self_loops() {
-            n_own_nodes
-        } else {
-            0
-        },
-        n_relations: u64::from(pairs.n_relations()),
-        n_own_nodes,
-        n_own_pairs: pairs.as_slice().len() as u64,
-        n_own_sources: loads.n_sources(),
-        n_own_reads: loads.n_sources(),
-        // A relation's sources of a block are all in one part.
-        n_block_relations: loads
-            .as_slice()
-            .iter()
-            .map(|load| load.n_block_relations)
-            .sum(),
-        ..Load::default()
     }
 }
 
@@ -270,8 +220,7 @@ impl PlanOptions {
         self.n_devices > 1 && self.method != Method::Source
     }
 
-    fn device(&self, load: &Load, pairs: &Pairs, by_pair: bool) -> DevicePlan {
-        let bytes = self.shape.bytes(load, pairs, by_pair);
+    fn device(&self, load: &Load, bytes: Bytes) -> DevicePlan {
         DevicePlan {
             load: *load,
             cost: self.cost_model().cost(load),
@@ -355,23 +304,45 @@ impl PlanOptions {
         let exchanges = forward.chain(backward);
         exchanges.filter(|exchange| exchange.bytes > 0).collect()
     }
+}
+
+/// A graph to cut, with its layout on one device.
+struct Cut<'c> {
+    options: &'c PlanOptions,
+    pairs: &'c Pairs,
+    whole: &'c Layout<'c>,
+}
+
+impl Cut<'_> {
+    fn partition(&self, method: Method, n_devices: u32) -> Result<Partition, Error> {
+        let (model, block) = (self.options.cost_model(), self.whole.blocks.size());
+        Partition::new(self.pairs, method, n_devices, model, block)
+    }
+
+    /// The bytes of each device of a partition.
+    fn bytes(&self, partition: &Partition) -> Result<Vec<Bytes>, Error> {
+        let mut layout = self.whole.clone();
+        layout.cut(partition.clone());
+        self.options.shape.bytes(&layout)
+    }
 
     /// Divides what does not fit into tiles, or says what would fit.
-    fn fit(&self, devices: &mut [DevicePlan], budget: u64, pairs: &Pairs) -> Result<(), Error> {
+    fn fit(&self, devices: &mut [DevicePlan], budget: u64) -> Result<(), Error> {
+        let options = self.options;
         let fullest = devices.iter().map(|device| device.held_bytes).max();
         let fullest = fullest.unwrap_or(0);
         if fullest <= budget {
             return Ok(());
         }
         let least = devices.iter().map(smallest_tiled).max().unwrap_or(0);
-        if !self.may_tile || least > budget {
+        if !options.may_tile || least > budget {
             let message = format!(
                 "--device-memory {}: the fullest of {} devices would hold {} by the method {}: {}",
                 size(budget),
-                self.n_devices,
+                options.n_devices,
                 size(fullest),
-                self.method,
-                self.what_would_fit(budget, least, pairs)?
+                options.method,
+                self.what_would_fit(budget, least)?
             );
             return Err(Error::new(Error::Memory, message));
         }
@@ -382,22 +353,15 @@ impl PlanOptions {
     }
 
     /// The end of the sentence: tiles, more devices, or a larger budget.
-    fn what_would_fit(&self, budget: u64, least: u64, pairs: &Pairs) -> Result<String, Error> {
+    fn what_would_fit(&self, budget: u64, least: u64) -> Result<String, Error> {
         let mut fitting = None;
         for factor in [2, 4, 8, 16, 32, 64] {
-            let n_devices = self.n_devices.saturating_mul(factor);
-            if n_devices > MAX_PARTS.min(pairs.n_nodes()) || fitting.is_some() {
+            let n_devices = self.options.n_devices.saturating_mul(factor);
+            if n_devices > MAX_PARTS.min(self.pairs.n_nodes()) || fitting.is_some() {
                 break;
             }
-            let model = self.cost_model();
-            let block = self.shape.blocks(pairs).size();
-            let partition = Partition::new(pairs, Method::Source, n_devices, model, block)?;
-            let loads = partition.loads(pairs);
-            let held = loads
-                .as_slice()
-                .iter()
-                .map(|load| self.device(load, pairs, false));
-            let fits = held.map(|device| device.held_bytes).max() <= Some(budget);
+            let held = self.bytes(&self.partition(Method::Source, n_devices)?)?;
+            let fits = held.iter().all(|bytes| bytes.total() <= budget);
             fitting = fits.then_some(n_devices);
         }
         let more = fitting.map(|n| format!("{n} devices by the method source would fit"));

@@ -4,7 +4,6 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
-use shardgraph_rgcn::partition::Pairs;
 use shardgraph_rgcn::plan::{ModelShape, Plan, PlanOptions};
 
 use super::PartitionArgs;
@@ -76,7 +75,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         may_tile: args.tile,
     };
     let timer = Timer::start(&Device::host());
-    let (_, plan) = Plan::new(&Pairs::of(&data.graph), &options)?;
+    let (_, plan) = Plan::new(&data.graph, &options)?;
     args.report.answer(
         &Answer {
             graph: &data.name,

@@ -138,7 +138,7 @@ impl Builder<'_, '_> {
             false => 0,
         };
         let rows = HostRows {
-            values: input.rows.clone(),
+            values: input.rows.to_vec(),
             means: means
                 .each_mut()
                 .map(|means| means.drain(..n_means.min(means.len())).collect()),

@@ -8,6 +8,7 @@ use super::optimiser::{Moments, Rule};
 use super::shape::TileShape;
 use super::values::is_live;
 use crate::config::Config;
+use crate::memory::{Array, Memory, Purpose};
 
 /// The parameters behind a relation's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub(crate) struct Coefficients {
     pub(crate) n_relations: usize,
     /// Coefficients first, relation by relation, then bases or weights in the shape's order without
     /// padding.
-    pub(crate) params: Vec<f32>,
+    pub(crate) params: Array<f32>,
     pub(crate) moments: Moments,
 }
 
@@ -87,11 +88,11 @@ pub(crate) struct Coefficients {
 #[derive(Debug, Default)]
 pub(crate) struct Partials {
     /// Reduced gradients of relations, a row for each block in which the relation has one.
-    pub(crate) rows: Vec<f32>,
+    pub(crate) rows: Array<f32>,
     /// Their relations.
     pub(crate) relations: Vec<u32>,
     /// Of the bias, block by block.
-    pub(crate) bias: Vec<f32>,
+    pub(crate) bias: Array<f32>,
 }
 
 impl Partials {
@@ -99,7 +100,7 @@ impl Partials {
     fn row(&mut self, relation: u32, len: usize) -> &mut [f32] {
         let start = self.rows.len();
         self.relations.push(relation);
-        self.rows.resize(start + len, 0.0);
+        self.rows.resize(start + len);
         &mut self.rows[start..]
     }
 }
@@ -115,16 +116,19 @@ pub(crate) fn glorot(stream: &mut KeyedRng, sides: [usize; 2], out: &mut [f32]) 
 impl Coefficients {
     /// Those of layer `layer` before the first step.
     pub(crate) fn new(
+        memory: &Memory,
         config: &Config,
         layer: u64,
         relations: RelationShape,
         n_relations: usize,
     ) -> Coefficients {
         let RelationShape { scheme, shape } = relations;
-        let mut params = vec![0.0; relations.n_params(n_relations)];
+        let n_params = relations.n_params(n_relations);
+        let mut params = memory.zeros(Purpose::Parameters, n_params);
         let mut stream = KeyedRng::new(config.seed, "rgcn relations", layer);
         let sides = [shape.n_terms, shape.width.div_ceil(shape.n_blocks)];
         match scheme {
+            _ if memory.is_dry() => {}
             WeightScheme::Coefficients => {
                 glorot(&mut stream, [n_relations, shape.n_terms], &mut params);
             }
@@ -143,18 +147,18 @@ impl Coefficients {
             scheme,
             shape,
             n_relations,
-            moments: Moments::new(config.optimiser, params.len()),
+            moments: Moments::new(memory, Purpose::Parameters, config.optimiser, n_params),
             params,
         }
     }
 
-    /// A row of the shape for each relation.
-    pub(crate) fn table(&self) -> Vec<f32> {
+    /// Makes `table` a row of the shape for each relation.
+    pub(crate) fn fill(&self, table: &mut Array<f32>) {
         let TileShape {
             n_terms, stride, ..
         } = self.shape;
         let len = self.shape.len();
-        let mut table = vec![0.0; self.n_relations * stride];
+        table.clear_to(self.n_relations * stride);
         for (relation, row) in table.chunks_exact_mut(stride).enumerate() {
             match self.scheme {
                 WeightScheme::Coefficients => self
@@ -174,7 +178,6 @@ impl Coefficients {
                 }
             }
         }
-        table
     }
 
     /// Numbers of a relation in a reduced gradient.

@@ -49,11 +49,6 @@ impl MaterialisedRows {
         }
     }
 
-    /// The number of rows.
-    pub(crate) fn n_rows(&self) -> usize {
-        self.n_sources * self.relations.len() + self.loops.len()
-    }
-
     /// The row of a source's relation.
     #[inline(always)]
     fn row(&self, source: usize, relation: u32) -> usize {
@@ -144,13 +139,13 @@ fn for_each_pair(
     }
 }
 
-/// The gradient of all materialised weights.
-pub(crate) fn gradient_of(
+/// Adds the gradient of all materialised weights to `gradient`.
+pub(crate) fn add_gradient(
     pass: Pass<'_>,
     rows: &MaterialisedRows,
     outputs: &GradientRows<'_>,
-) -> Vec<f32> {
-    let mut gradient = vec![0.0; rows.n_rows() * pass.shape.width];
+    gradient: &mut [f32],
+) {
     for_each_pair(pass, rows, pass.shape.width, |pair, row| {
         for send in pass.plan.sends(pair) {
             if let Some(output) = outputs.row(send.target) {
@@ -158,13 +153,12 @@ pub(crate) fn gradient_of(
             }
         }
     });
-    gradient
 }
 
 /// The gradient of a rank's materialised weights.
 pub(crate) struct WeightGradient<'a> {
     pub(crate) rows: &'a MaterialisedRows,
-    pub(crate) values: Vec<f32>,
+    pub(crate) values: &'a [f32],
 }
 
 /// Takes the gradient of materialised weights back to some sources, and adds that of the table to

@@ -2,6 +2,7 @@
 //! whole.
 
 use crate::config::{Config, Optimiser};
+use crate::memory::{Array, Memory, Purpose};
 
 /// One step's rule.
 #[derive(Clone, Copy, Debug)]
@@ -18,23 +19,28 @@ const BETA2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
 /// Adam's running means, or Adagrad's sums of squares as the second; empty where a rule has none.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Moments {
-    pub(crate) first: Vec<f32>,
-    pub(crate) second: Vec<f32>,
+    pub(crate) first: Array<f32>,
+    pub(crate) second: Array<f32>,
 }
 
 impl Moments {
     /// Of `n_params` parameters before the first step.
-    pub(crate) fn new(optimiser: Optimiser, n_params: usize) -> Moments {
+    pub(crate) fn new(
+        memory: &Memory,
+        purpose: Purpose,
+        optimiser: Optimiser,
+        n_params: usize,
+    ) -> Moments {
         let (n_first, n_second) = match optimiser {
             Optimiser::Sgd => (0, 0),
             Optimiser::Adagrad => (0, n_params),
             Optimiser::Adam => (n_params, n_params),
         };
         Moments {
-            first: vec![0.0; n_first],
-            second: vec![0.0; n_second],
+            first: memory.zeros(purpose, n_first),
+            second: memory.zeros(purpose, n_second),
         }
     }
 
@@ -50,6 +56,15 @@ impl Moments {
     /// The number of both means' numbers.
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.second.len()
+    }
+}
+
+/// Numbers that an optimiser has for each parameter beside itself.
+pub(crate) fn n_moments(optimiser: Optimiser) -> usize {
+    match optimiser {
+        Optimiser::Sgd => 0,
+        Optimiser::Adagrad => 1,
+        Optimiser::Adam => 2,
     }
 }
 
@@ -165,6 +180,11 @@ fn power(base: f64, exponent: u32) -> f64 {
 mod tests {
     use super::*;
 
+    fn moments(n_params: usize) -> Moments {
+        let memory = Memory::default();
+        Moments::new(&memory, Purpose::Optimiser, Optimiser::Adam, n_params)
+    }
+
     #[test]
     fn adam_takes_steps_of_about_the_rate_at_first() {
         let config = Config {
@@ -172,7 +192,7 @@ mod tests {
             ..Config::default()
         };
         let mut params = [1.0, -2.0, 3.0];
-        let mut moments = Moments::new(Optimiser::Adam, 3);
+        let mut moments = moments(3);
         Rule::new(&config, 1).step(&mut params, &[0.3, -40.0, 0.0], moments.of(0..3));
         for (param, expected) in params.iter().zip([0.99, -1.99, 3.0]) {
             assert!((param - expected).abs() < 1e-5, "{param} {expected}");
@@ -191,7 +211,7 @@ mod tests {
     #[test]
     fn two_steps_of_adam_are_those_of_the_paper() {
         let config = Config::default();
-        let (mut param, mut moments) = ([0.5], Moments::new(Optimiser::Adam, 1));
+        let (mut param, mut moments) = ([0.5], moments(1));
         let (mut x, mut m, mut v) = (0.5f64, 0.0f64, 0.0f64);
         for (step, gradient) in [(1u32, 0.2f64), (2, -0.7)] {
             let rule = Rule::new(&config, step);

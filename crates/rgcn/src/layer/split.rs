@@ -9,8 +9,8 @@ use super::pass::{Inputs, Pass, Updates, by_width, finish, groups, sizes};
 use super::products::repeat;
 use super::values::is_live;
 
-/// The gradients of the messages of some sources, pair after pair into `messages`, and those of the
-/// table added to `table`.
+/// The gradients of the messages of some sources, put in the place of their pairs in `messages`, and
+/// those of the table added to `table`.
 ///
 /// # Complexity
 /// As [`super::kernel::forward`]'s.
@@ -20,7 +20,7 @@ pub(crate) fn backward_table(
     outputs: &GradientRows<'_>,
     inputs: Inputs<'_>,
     table: &mut [f32],
-    messages: &mut Vec<f32>,
+    messages: &mut [f32],
 ) {
     by_width!(
         pass.shape.width,
@@ -51,7 +51,7 @@ fn backward_table_of<const W: usize, const T: usize>(
     outputs: &GradientRows<'_>,
     inputs: Inputs<'_>,
     table: &mut [f32],
-    messages: &mut Vec<f32>,
+    messages: &mut [f32],
 ) {
     let Pass { plan, shape, .. } = pass;
     let (width, tile) = sizes::<W, T>(shape);
@@ -75,7 +75,7 @@ fn backward_table_of<const W: usize, const T: usize>(
                 add_products(&message, row, &mut table[place..][..shape.stride]);
             }
         }
-        messages.extend_from_slice(&collected.messages);
+        messages[first * width..][..collected.messages.len()].copy_from_slice(&collected.messages);
     }
 }
 

@@ -9,6 +9,7 @@ use super::data::Side;
 use crate::Edge;
 use crate::layer::coefficients::glorot;
 use crate::layer::optimiser::Moments;
+use crate::memory::{Memory, Purpose};
 
 /// A vector for each relation.
 #[derive(Clone, Debug)]
@@ -53,11 +54,17 @@ impl Decoder {
         let mut relations = vec![0.0; n_relations * width];
         let mut stream = KeyedRng::new(encoder.seed, "rgcn links relations", 0);
         glorot(&mut stream, [n_relations, width], &mut relations);
+        let memory = Memory::default();
         Decoder {
             width,
             kind: config.decoder,
             n_reciprocal,
-            moments: Moments::new(encoder.optimiser, relations.len()),
+            moments: Moments::new(
+                &memory,
+                Purpose::Optimiser,
+                encoder.optimiser,
+                relations.len(),
+            ),
             relations,
         }
     }

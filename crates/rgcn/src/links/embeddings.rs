@@ -8,6 +8,7 @@ use super::kvsall::NodeBlocks;
 use crate::Error;
 use crate::layer::coefficients::glorot;
 use crate::layer::optimiser::{Moments, Rule};
+use crate::memory::{Array, Memory, Purpose};
 use crate::model::comm::RankComm;
 
 /// A vector for each node. Every rank has all of them, and steps its own nodes'.
@@ -28,8 +29,9 @@ impl Embeddings {
         let mut stream = KeyedRng::new(config.encoder.seed, "rgcn links units", 0);
         glorot(&mut stream, [n_nodes as usize, width], &mut values);
         let n_own = blocks.own_nodes().len() * width;
+        let (memory, optimiser) = (Memory::default(), config.encoder.optimiser);
         Embeddings {
-            moments: Moments::new(config.encoder.optimiser, n_own),
+            moments: Moments::new(&memory, Purpose::Optimiser, optimiser, n_own),
             values,
             width,
             blocks,
@@ -60,7 +62,7 @@ impl Embeddings {
 
     /// All vectors and the means of all ranks.
     pub(super) fn gather(&self, ranks: &mut RankComm<'_>) -> Result<[Vec<f32>; 3], Error> {
-        let mut gather = |own: &Vec<f32>| match own.is_empty() {
+        let mut gather = |own: &Array<f32>| match own.is_empty() {
             true => Ok(Vec::new()),
             false => self.blocks.gather_rows(own, self.width, ranks),
         };
@@ -87,7 +89,7 @@ impl Embeddings {
 
     /// The lengths of what [`Embeddings::gather`] gives.
     pub(super) fn lengths(&self) -> [usize; 3] {
-        let whole = |means: &Vec<f32>| match means.is_empty() {
+        let whole = |means: &Array<f32>| match means.is_empty() {
             true => 0,
             false => self.values.len(),
         };

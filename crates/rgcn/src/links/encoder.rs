@@ -11,6 +11,7 @@ use super::kvsall::NodeBlocks;
 use crate::Error;
 use crate::layer::coefficients::WeightScheme;
 use crate::layer::plan::LayerPlan;
+use crate::memory::Purpose;
 use crate::model::backward::StepRules;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Layout, RankContext};
@@ -93,7 +94,7 @@ impl<'a> Encoder<'a> {
         let network = &self.network;
         let mut own = match has_messages {
             true => network.logits().to_vec(),
-            false => network.input.rows.clone(),
+            false => network.input.rows.to_vec(),
         };
         if has_messages && self.is_residual {
             add(&network.input.rows, &mut own);
@@ -130,7 +131,8 @@ impl<'a> Encoder<'a> {
                 shared: Vec::new(),
             });
         }
-        let mut gradients = network.gradients(ranks, own.to_vec(), n_steps)?;
+        let of_logits = network.memory.copy(Purpose::Gradients, own);
+        let mut gradients = network.gradients(ranks, of_logits, n_steps)?;
         if self.is_residual {
             add(own, &mut gradients.rows);
         }

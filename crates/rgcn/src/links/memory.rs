@@ -6,7 +6,7 @@ use super::kvsall::N_BLOCKS;
 use super::options::LinkOptions;
 use super::ranking::queries_of_product;
 use crate::Error;
-use crate::model::bytes::copies;
+use crate::layer::optimiser::n_moments;
 use crate::model::layout::{Layout, RankContext};
 use crate::train::memory::check_room;
 
@@ -20,7 +20,7 @@ pub(super) fn check(
     layout: Option<&Layout<'_>>,
     options: &LinkOptions,
 ) -> Result<u64, Error> {
-    let needed = predicted_bytes(data, config, layout, options);
+    let needed = predicted_bytes(data, config, layout, options)?;
     let cure =
         "choose a smaller --dim or --batch, fewer --ranks, or sampled nodes with --loss softmax";
     check_room(needed, options.memory, "", cure)?;
@@ -34,7 +34,7 @@ fn predicted_bytes(
     config: &LinkConfig,
     layout: Option<&Layout<'_>>,
     options: &LinkOptions,
-) -> u64 {
+) -> Result<u64, Error> {
     let sizes = Sizes::new(data, config, options);
     let n_ranks = u64::from(options.n_ranks);
     let all = data.all().count() as u64;
@@ -47,18 +47,19 @@ fn predicted_bytes(
         // The graph of both directions with its order by source and its divisors.
         shared += sizes.n_edges * (12 + 4 + 4) + 4 * sizes.n_nodes;
     }
-    let of_rank = |rank| {
+    let of_rank = |rank| -> Result<u64, Error> {
         let context = layout.map(|layout| RankContext {
             config: &config.encoder,
             layout,
             rank,
             n_classes: config.width as u32,
         });
-        let encoder = context.map_or(0, |context| sizes.encoder_floats(context));
-        sizes.kept_floats() + encoder + sizes.step_floats().max(sizes.ranking_floats())
+        let encoder = context.map(|context| sizes.encoder_floats(context));
+        let encoder = encoder.transpose()?.unwrap_or(0);
+        Ok(sizes.kept_floats() + encoder + sizes.step_floats().max(sizes.ranking_floats()))
     };
-    let ranks: u64 = (0..n_ranks as usize).map(of_rank).sum();
-    shared + 4 * (ranks + sizes.checkpoint_floats(options.folder.is_some()))
+    let ranks: Result<u64, Error> = (0..n_ranks as usize).map(of_rank).sum();
+    Ok(shared + 4 * (ranks? + sizes.checkpoint_floats(options.folder.is_some())))
 }
 
 /// The sizes that decide bytes. All counts that end in `floats` are of numbers of four bytes.
@@ -101,7 +102,7 @@ impl<'a> Sizes<'a> {
             width,
             nodes: n_nodes * width,
             relations: n_relations * width,
-            copies: copies(&config.encoder),
+            copies: 1 + n_moments(config.encoder.optimiser) as u64,
             batch: most(config.batch).max(of_messages),
         }
     }
@@ -123,10 +124,10 @@ impl<'a> Sizes<'a> {
 
     /// What a rank's encoder holds: its network, the plans of a step beside those of all triples, and
     /// gradients of all units.
-    fn encoder_floats(&self, context: RankContext<'_>) -> u64 {
-        let bytes = context.bytes(false);
+    fn encoder_floats(&self, context: RankContext<'_>) -> Result<u64, Error> {
+        let bytes = context.dry_run(false)?;
         let divisors = self.n_edges + self.n_edges / 4;
-        bytes.total().div_ceil(4) + bytes.edges / 4 + divisors + self.nodes
+        Ok(bytes.total().div_ceil(4) + bytes.edges / 4 + divisors + self.nodes)
     }
 
     /// Buffers and gradients of a step.

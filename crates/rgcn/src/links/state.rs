@@ -191,10 +191,10 @@ impl LinkState {
         embeddings: Option<[Vec<f32>; 3]>,
     ) -> LinkState {
         let moments = &decoder.moments;
-        let tensors = [&decoder.relations, &moments.first, &moments.second];
+        let tensors = [&decoder.relations[..], &moments.first, &moments.second];
         LinkState {
             encoder,
-            decoder: tensors.map(Vec::clone),
+            decoder: tensors.map(<[f32]>::to_vec),
             embeddings,
             best: None,
             decoder_alone: None,
@@ -205,13 +205,13 @@ impl LinkState {
     pub(super) fn load_decoder(&self, decoder: &mut Decoder) -> Result<(), Error> {
         let moments = &mut decoder.moments;
         let places = [
-            &mut decoder.relations,
+            &mut decoder.relations[..],
             &mut moments.first,
             &mut moments.second,
         ];
         for ((place, values), name) in places.into_iter().zip(&self.decoder).zip(TENSORS) {
             check_length(name, values.len(), place.len())?;
-            place.clone_from(values);
+            place.copy_from_slice(values);
         }
         Ok(())
     }

@@ -13,10 +13,11 @@ use crate::config::Sums;
 use crate::layer::coefficients::{Coefficients, Partials};
 use crate::layer::gradient_rows::GradientRows;
 use crate::layer::kernel::backward;
-use crate::layer::materialised::{WeightGradient, backward_materialised, gradient_of};
+use crate::layer::materialised::{WeightGradient, add_gradient, backward_materialised};
 use crate::layer::optimiser::Rule;
 use crate::layer::pass::{Pass, Updates};
 use crate::layer::values::squares;
+use crate::memory::{Array, Purpose};
 
 /// The rules of a step: of the input's rows, and of the layers' parameters.
 #[derive(Clone, Copy)]
@@ -30,7 +31,7 @@ impl Network<'_> {
     pub(crate) fn backward(
         &mut self,
         ranks: &mut RankComm<'_>,
-        logits: Vec<f32>,
+        logits: Array<f32>,
         step: u32,
     ) -> Result<(), Error> {
         let rule = Rule::new(self.config, step);
@@ -41,12 +42,10 @@ impl Network<'_> {
             let all = match ranks.are_alone() {
                 true => &gradient,
                 false => {
-                    gathered.clear();
-                    gathered.reserve_exact(counts.iter().sum());
-                    gathered.resize(counts.iter().sum(), 0.0);
+                    gathered.clear_to(counts.iter().sum());
                     ranks.run(Op::AllGatherV {
-                        send: (&gradient).into(),
-                        recv: (&mut gathered).into(),
+                        send: gradient[..].into(),
+                        recv: (&mut gathered[..]).into(),
                         counts: &counts,
                     })?;
                     &gathered
@@ -56,15 +55,12 @@ impl Network<'_> {
             let mut partials = self.no_partials(layer, &gradient);
             let rule = rule.with_decay(self.decay_of(layer));
             let of_inputs = self.layer_backward(layer, rule, &outputs, &mut partials, ranks)?;
-            let n_partials = partials.rows.capacity() + partials.bias.len();
-            let n_floats = gradient.len() + n_partials + of_inputs.len();
-            self.note_backward(layer, n_floats, ranks.are_alone())?;
             self.floats = gathered;
             self.step_shared(layer, rule, ranks, &partials)?;
             gradient = of_inputs;
             self.deactivate(layer, &mut gradient);
         }
-        Ok(())
+        self.check_limit()
     }
 
     /// The gradients of the activations that a layer reads; those of its shared parameters go into
@@ -76,7 +72,7 @@ impl Network<'_> {
         outputs: &GradientRows<'_>,
         partials: &mut Partials,
         ranks: &mut RankComm<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Array<f32>, Error> {
         if self.tiles.is_some() {
             return self.tiled_backward(layer, outputs, rule, partials, ranks.deadline);
         }
@@ -92,7 +88,7 @@ impl Network<'_> {
                 self.input.rows = rows;
                 match &mut self.collected {
                     Some(_) if self.input.is_fixed => {}
-                    Some(collected) => collected.rows = gradients,
+                    Some(collected) => collected.rows = gradients.into_vec(),
                     None => self.input.step(&gradients, rule),
                 }
             }
@@ -104,7 +100,7 @@ impl Network<'_> {
                 return Ok(gradients);
             }
         }
-        Ok(Vec::new())
+        Ok(Array::default())
     }
 
     /// The first layer's pass over rows of the bases, which take their steps in it.
@@ -136,11 +132,11 @@ impl Network<'_> {
         &self,
         layer: usize,
         outputs: &GradientRows<'_>,
-        inputs: &[f32],
+        inputs: &Array<f32>,
         partials: &mut Partials,
         ranks: &mut RankComm<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let mut gradients = vec![0.0; inputs.len()];
+    ) -> Result<Array<f32>, Error> {
+        let mut gradients = self.memory.zeros(Purpose::Gradients, inputs.len());
         let mut updates = Updates::Activations {
             inputs,
             gradients: &mut gradients,
@@ -164,15 +160,19 @@ impl Network<'_> {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(()); // One-hot input without bases has no relations' parameters.
         };
+        let mut table = self.table_gradient(layer);
+        let mut of_weights = self.weight_gradient(layer);
+        if self.memory.is_dry() {
+            return Ok(());
+        }
         let pass = Pass::new(&self.plans[layer], coefficients, &self.tables[layer]);
-        let blocks = self.layout.places_of_blocks(layer, self.rank);
-        let mut table = vec![0.0; self.tables[layer].len()];
         let rows = self.rows_to_materialise(layer);
-        let weights = rows.map(|rows| WeightGradient {
-            rows,
-            values: gradient_of(pass, rows, outputs),
-        });
-        for sources in blocks {
+        if let Some(rows) = rows {
+            add_gradient(pass, rows, outputs, &mut of_weights);
+        }
+        let values = &of_weights;
+        let weights = rows.map(|rows| WeightGradient { rows, values });
+        for sources in self.layout.places_of_blocks(layer, self.rank) {
             let relations = pass.plan.relations_of(sources.clone());
             match &weights {
                 None => backward(pass, sources, outputs, updates, &mut table),
@@ -185,19 +185,32 @@ impl Network<'_> {
         Ok(())
     }
 
+    /// Room for the gradient of a layer's table.
+    pub(crate) fn table_gradient(&self, layer: usize) -> Array<f32> {
+        let len = self.tables[layer].len();
+        self.memory.zeros(Purpose::Gradients, len)
+    }
+
+    /// Room for the gradient of the W_r that this rank builds for a layer.
+    pub(crate) fn weight_gradient(&self, layer: usize) -> Array<f32> {
+        let len = if layer == 0 { self.n_materialised() } else { 0 };
+        self.memory.zeros(Purpose::Gradients, len)
+    }
+
     /// The gradients of the bias, block by block, and room for those of relations.
     fn no_partials(&self, layer: usize, own: &[f32]) -> Partials {
         let blocks = self.layout.places_of_blocks(layer + 1, self.rank);
         let (width, n_bias) = (self.layers[layer].width, self.layers[layer].bias.len());
         let coefficients = self.layers[layer].coefficients.as_ref();
         let row_len = coefficients.map_or(0, Coefficients::reduced_row);
-        let n_rows = self.layout.counts()[layer][self.rank].n_block_relations;
-        let mut bias = vec![0.0; n_bias * blocks.len()];
+        let n_rows = self.sizes(layer).n_block_relations as usize;
+        let memory = &self.memory;
+        let mut bias = memory.zeros(Purpose::Gradients, n_bias * blocks.len());
         for (places, partial) in blocks.into_iter().zip(bias.chunks_exact_mut(n_bias.max(1))) {
             add_rows(own, width, places, partial);
         }
         Partials {
-            rows: Vec::with_capacity(n_rows as usize * row_len),
+            rows: memory.with_capacity(Purpose::Gradients, n_rows * row_len),
             relations: Vec::new(),
             bias,
         }
@@ -225,10 +238,11 @@ impl Network<'_> {
         partials: &Partials,
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
-        let mut sum = vec![0.0; reduced_len + self.layers[layer].bias.len()];
-        if sum.is_empty() {
+        let len = reduced_len + self.layers[layer].bias.len();
+        if len == 0 || self.memory.is_dry() {
             return Ok(());
         }
+        let mut sum = vec![0.0; len];
         let (of_relations, of_bias) = sum.split_at_mut(reduced_len);
         if let Some(coefficients) = &self.layers[layer].coefficients {
             let rows = SparseRows {
@@ -259,7 +273,7 @@ impl Network<'_> {
             true => self.kept_scale(),
             false => 1.0,
         };
-        for (gradient, &unit) in gradient.iter_mut().zip(&self.activations[layer - 1]) {
+        for (gradient, &unit) in gradient.iter_mut().zip(&self.activations[layer - 1][..]) {
             *gradient = if unit > 0.0 { *gradient * scale } else { 0.0 };
         }
     }
@@ -268,7 +282,7 @@ impl Network<'_> {
     pub(crate) fn gradients(
         &mut self,
         ranks: &mut RankComm<'_>,
-        logits: Vec<f32>,
+        logits: Array<f32>,
         step: u32,
     ) -> Result<Gradients, Error> {
         self.collected = Some(Gradients {

@@ -1,9 +1,48 @@
-//! Counts of each rank's part of each layer: the input of the byte formula, found in one pass over
-//! the messages.
+//! Counts of each rank's part of each layer, by which its arrays are made: found in one pass over
+//! the messages, also for ranks that have no lists here.
 
-use super::bytes::{Bytes, LayerCounts, MemoryModel};
-use super::layout::{Layout, RankContext};
-use crate::layer::coefficients::RelationShape;
+use super::layout::Layout;
+
+/// A rank's part of one layer in numbers: the messages that it computes, and the nodes that it
+/// owns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LayerCounts {
+    /// Sources, pairs and edges of the messages that it computes, self loops among them.
+    pub(crate) n_sources: u64,
+    pub(crate) n_pairs: u64,
+    pub(crate) n_sends: u64,
+    /// Relations of those, the self loop not counted.
+    pub(crate) n_relations: u64,
+    /// Distinct pairs of a fixed block of sources and a relation: gradients that it adds up.
+    pub(crate) n_block_relations: u64,
+    /// Sources that it owns, their pairs, and how often ranks read them.
+    pub(crate) n_own_sources: u64,
+    pub(crate) n_own_pairs: u64,
+    pub(crate) n_own_reads: u64,
+    /// Nodes of the output that it owns, and all of them.
+    pub(crate) n_own_nodes: u64,
+    pub(crate) n_all_nodes: u64,
+    /// Fixed blocks of nodes that it owns.
+    pub(crate) n_own_blocks: u64,
+    /// True if an earlier layer has the same messages, and so their lists.
+    pub(crate) shares_lists: bool,
+}
+
+impl LayerCounts {
+    /// Bytes of the lists of pairs and messages; where they are dealt by pair, also of the pairs of
+    /// own sources, of the ranks that compute them, and of the sources that each rank reads.
+    pub(super) fn list_bytes(&self, by_pair: bool) -> u64 {
+        if self.shares_lists {
+            return 0;
+        }
+        let computed = 4 * (self.n_sources + 1 + 2 * self.n_pairs + 1) + 8 * self.n_sends;
+        if !by_pair {
+            return computed;
+        }
+        let own = 4 * (self.n_own_sources + 1 + self.n_own_pairs);
+        computed + own + 4 * self.n_own_reads + 2 * self.n_own_pairs
+    }
+}
 
 impl Layout<'_> {
     /// The counts of all ranks, layer by layer, found once.
@@ -89,31 +128,6 @@ impl Layout<'_> {
             false => n_own * self.n_relations() as u64,
         };
         n_rows * width as u64
-    }
-}
-
-impl RankContext<'_> {
-    /// The rank's bytes; with tiles, the input's rows come and go with their gradients.
-    pub(crate) fn bytes(&self, is_tiled: bool) -> Bytes {
-        let RankContext {
-            config,
-            layout,
-            rank,
-            n_classes,
-        } = *self;
-        let layers = RelationShape::of_layers(config, n_classes);
-        let model = MemoryModel {
-            config,
-            n_relations: layout.n_relations(),
-            is_alone: layout.n_ranks() == 1,
-            by_pair: layout.is_dealt_by_pair(),
-            replicates: layout.replicates(),
-            n_materialised: layout.n_materialised(rank, layers[0].shape.width),
-            is_tiled,
-            layers,
-        };
-        let of_layers: Vec<LayerCounts> = layout.counts().iter().map(|of| of[rank]).collect();
-        model.bytes(&of_layers)
     }
 }
 

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use shardgraph_collectives::{Op, Reduction};
 
-use super::bytes::PIECE;
 use super::comm::RankComm;
 use super::input::InputTable;
 use super::messages::RankMessages;
@@ -13,11 +12,19 @@ use super::network::Network;
 use crate::Error;
 use crate::layer::coefficients::Partials;
 use crate::layer::gradient_rows::GradientRows;
-use crate::layer::materialised::{WeightGradient, backward_materialised, gradient_of};
+use crate::layer::materialised::{WeightGradient, add_gradient, backward_materialised};
 use crate::layer::optimiser::Rule;
 use crate::layer::pass::{Inputs, Pass, Updates, finish};
-use crate::layer::plan::LayerPlan;
 use crate::layer::split::{backward_sources, backward_table};
+use crate::memory::{Array, Purpose};
+
+/// Numbers that a rank sends at a time: all of them, and their copies on the way, would be several
+/// times what it computes with. Tests have small graphs, and several pieces all the same.
+const PIECE: usize = if cfg!(test) { 1 << 9 } else { 1 << 18 };
+
+/// Buffers of a piece that a rank has: the sent, the received, and two copies on the way where
+/// ranks are threads.
+const N_PIECES: usize = 4;
 
 /// Rows of `len` numbers that ranks hand around: how many go to each, and how many come from each.
 struct Swap<'c> {
@@ -128,7 +135,17 @@ impl Network<'_> {
             true => (&messages.pairs_by_computing_rank, &messages.pairs_by_owner),
             false => (&n_read_by, &messages.sources_by_owner),
         };
-        gathered.resize(recvs.iter().sum::<usize>() * len, 0.0);
+        let counts = self.sizes(layer);
+        let n_rows = if by_pair {
+            counts.n_pairs
+        } else {
+            counts.n_sources
+        };
+        gathered.resize(n_rows as usize * len);
+        if self.memory.is_dry() {
+            self.gathered[layer] = gathered;
+            return Ok(());
+        }
         let mut pairs = PairsOf::new(messages);
         let take = |rank: usize, rows: Range<usize>, send: &mut Vec<f32>| {
             for row in rows {
@@ -152,18 +169,25 @@ impl Network<'_> {
     /// of all pairs of own sources, pair by pair.
     fn return_gradients(
         &self,
-        messages: &RankMessages,
-        gradients: &[f32],
-        len: usize,
+        layer: usize,
+        gradients: &Array<f32>,
         ranks: &mut RankComm<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Array<f32>, Error> {
+        let (memory, len) = (&self.memory, self.layers[layer].width);
+        let n_own_pairs = self.sizes(layer).n_own_pairs as usize;
+        let mut own = memory.zeros(Purpose::Gradients, n_own_pairs * len);
+        let n_bytes = 4 * N_PIECES * PIECE.min(gradients.len());
+        let _pieces = memory.hold(Purpose::Gradients, n_bytes as u64);
+        if memory.is_dry() {
+            return Ok(own);
+        }
+        let messages = &self.rank_messages[layer];
         let (sends, recvs) = (&messages.pairs_by_owner, &messages.pairs_by_computing_rank);
         let begins = starts(sends);
         let take = |rank: usize, rows: Range<usize>, send: &mut Vec<f32>| {
             let rows = begins[rank] + rows.start..begins[rank] + rows.end;
             send.extend_from_slice(&gradients[rows.start * len..rows.end * len]);
         };
-        let mut own = vec![0.0; messages.computing_ranks.len() * len];
         let mut pairs = PairsOf::new(messages);
         let put = |rank: usize, _, rows: &[f32]| {
             for row in rows.chunks_exact(len) {
@@ -191,14 +215,17 @@ impl Network<'_> {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(());
         };
+        let mut table = self.table_gradient(layer);
+        let mut gradients = self.message_gradients(layer);
+        if self.memory.is_dry() {
+            return self.return_gradients(layer, &gradients, ranks).map(drop);
+        }
         let pass = |plan| Pass::new(plan, coefficients, &self.tables[layer]);
         let inputs = match updates {
             Updates::Rows { .. } | Updates::Sums { .. } => Inputs::Rows(&self.gathered[layer]),
             Updates::Activations { .. } => Inputs::Activations(&self.gathered[layer]),
         };
-        let (plan, width) = (&messages.plan, coefficients.shape.width);
-        let mut table = vec![0.0; self.tables[layer].len()];
-        let mut gradients = Vec::with_capacity(plan.n_pairs() * width);
+        let plan = &messages.plan;
         for sources in &messages.blocks {
             let relations = plan.relations_of(sources.clone());
             let sources = sources.clone();
@@ -212,7 +239,7 @@ impl Network<'_> {
             );
             coefficients.reduce(&mut table, &relations, partials);
         }
-        let own = self.return_gradients(messages, &gradients, width, ranks)?;
+        let own = self.return_gradients(layer, &gradients, ranks)?;
         let sources = 0..self.plans[layer].n_sources();
         backward_sources(pass(&self.plans[layer]), sources, &own, updates);
         Ok(())
@@ -226,11 +253,23 @@ impl Network<'_> {
         rule: Rule,
         ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
-        let (messages, width) = (&self.rank_messages[0], self.input.shape.width);
-        let gradients = message_gradients(&messages.plan, outputs, width);
-        let own = self.return_gradients(messages, &gradients, width, ranks)?;
+        let mut gradients = self.message_gradients(0);
+        let width = self.input.shape.width;
+        for (pair, message) in gradients.chunks_exact_mut(width).enumerate() {
+            self.rank_messages[0]
+                .plan
+                .gather_pair(pair, outputs, message);
+        }
+        let own = self.return_gradients(0, &gradients, ranks)?;
         self.input.step(&own, rule);
         Ok(())
+    }
+
+    /// Room for the gradients of the messages that this rank computes in a layer.
+    fn message_gradients(&self, layer: usize) -> Array<f32> {
+        let n_pairs = self.sizes(layer).n_pairs as usize;
+        let len = n_pairs * self.layers[layer].width;
+        self.memory.zeros(Purpose::Gradients, len)
     }
 
     /// The first layer's pass on a rank that has its relations and a copy of all rows: gradients of
@@ -245,12 +284,13 @@ impl Network<'_> {
     ) -> Result<(), Error> {
         let shape = self.input.shape;
         let gradients = self.replicated_gradients(outputs, partials);
+        let own_len = self.sizes(0).n_own_sources as usize * shape.stride;
+        let mut own = self.memory.zeros::<f32>(Purpose::Gradients, own_len);
         let owned = self.rank_messages[0].sources_by_owner.iter();
         let counts: Vec<usize> = owned.map(|n| n * shape.stride).collect();
-        let mut own = vec![0.0; counts[self.rank]];
         ranks.run(Op::ReduceScatterV {
-            send: (&gradients).into(),
-            recv: (&mut own).into(),
+            send: gradients[..].into(),
+            recv: (&mut own[..]).into(),
             counts: &counts,
             reduction: Reduction::Sum,
         })?;
@@ -265,8 +305,11 @@ impl Network<'_> {
         &self,
         outputs: &GradientRows<'_>,
         partials: &mut Partials,
-    ) -> Vec<f32> {
-        let mut gradients = vec![0.0; self.gathered[0].len()];
+    ) -> Array<f32> {
+        let len = self.gathered[0].len();
+        let mut gradients = self.memory.zeros(Purpose::Gradients, len);
+        let mut of_weights = self.weight_gradient(0);
+        let mut table = self.table_gradient(0);
         let messages = &self.rank_messages[0];
         let (Some(coefficients), Some(rows)) =
             (&self.layers[0].coefficients, &self.materialised_rows)
@@ -274,11 +317,11 @@ impl Network<'_> {
             return gradients;
         };
         let pass = Pass::new(&messages.plan, coefficients, &self.tables[0]);
+        add_gradient(pass, rows, outputs, &mut of_weights);
         let weights = WeightGradient {
             rows,
-            values: gradient_of(pass, rows, outputs),
+            values: &of_weights,
         };
-        let mut table = vec![0.0; self.tables[0].len()];
         let mut sums = Updates::Sums {
             rows: &self.gathered[0],
             gradients: &mut gradients,
@@ -290,13 +333,4 @@ impl Network<'_> {
         }
         gradients
     }
-}
-
-/// The gradients of the messages of all pairs.
-fn message_gradients(plan: &LayerPlan, outputs: &GradientRows<'_>, width: usize) -> Vec<f32> {
-    let mut messages = vec![0.0; plan.n_pairs() * width];
-    for (pair, message) in messages.chunks_exact_mut(width).enumerate() {
-        plan.gather_pair(pair, outputs, message);
-    }
-    messages
 }

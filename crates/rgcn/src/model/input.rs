@@ -14,6 +14,7 @@ use crate::layer::plan::LayerPlan;
 use crate::layer::shape::TileShape;
 use crate::layer::sums::Sums;
 use crate::layer::values::largest_magnitude;
+use crate::memory::{Array, Memory, Purpose};
 use crate::{Error, Features};
 
 /// The table that the first layer reads.
@@ -49,7 +50,7 @@ struct RowKey {
 pub(crate) struct InputRows {
     pub(crate) table: InputTable,
     pub(crate) shape: TileShape,
-    pub(crate) rows: Vec<f32>,
+    pub(crate) rows: Array<f32>,
     pub(crate) moments: Moments,
     /// The greatest magnitude of all rows.
     pub(crate) largest: f32,
@@ -58,20 +59,10 @@ pub(crate) struct InputRows {
 }
 
 impl InputRows {
-    /// Those of a rank before the first step.
-    ///
-    /// # Errors
-    /// Where features on disk cannot be read.
-    pub(crate) fn new(context: RankContext<'_>, plan: &LayerPlan) -> Result<InputRows, Error> {
-        let RankContext {
-            config,
-            layout,
-            rank,
-            n_classes,
-        } = context;
+    /// No rows.
+    pub(crate) fn empty(config: &Config, n_classes: u32) -> InputRows {
         let table = InputTable::of(config);
-        let places = layout.places(0, rank);
-        let mut input = InputRows {
+        InputRows {
             table,
             shape: match table {
                 InputTable::Embedding => TileShape::new(config.embedding, 1),
@@ -79,18 +70,38 @@ impl InputRows {
                     TileShape::new(config.bases.max(1), config.widths(n_classes)[0])
                 }
             },
-            rows: Vec::new(),
+            rows: Array::default(),
             moments: Moments::default(),
             largest: 0.0,
             is_fixed: config.features,
-        };
+        }
+    }
+
+    /// Those of a rank before the first step; `plan` has the pairs of its sources.
+    ///
+    /// # Errors
+    /// Where features on disk cannot be read.
+    pub(crate) fn new(
+        context: RankContext<'_>,
+        plan: &LayerPlan,
+        memory: &Memory,
+    ) -> Result<InputRows, Error> {
+        let RankContext {
+            config,
+            layout,
+            rank,
+            n_classes,
+        } = context;
+        let places = layout.places(0, rank);
+        let mut input = InputRows::empty(config, n_classes);
+        let (table, len) = (input.table, input.row_len());
         let n_rows = match table {
             InputTable::ByNode | InputTable::Embedding => places.len(),
-            InputTable::ByPair => plan.n_pairs(),
+            InputTable::ByPair => layout.counts()[0][rank].n_own_pairs as usize,
         };
-        let len = input.row_len();
-        let mut rows = vec![0.0; n_rows * len];
-        for (source, place) in places.enumerate() {
+        let mut rows = memory.zeros(Purpose::Weights, n_rows * len);
+        let filled = if memory.is_dry() { 0..0 } else { places };
+        for (source, place) in filled.enumerate() {
             let node = layout.sets[0].node(place);
             for row in input.rows_of(plan, source) {
                 let relation = match table {
@@ -104,7 +115,7 @@ impl InputRows {
         input.rows = rows;
         input.largest = largest_magnitude(&input.rows);
         let n_learnt = if input.is_fixed { 0 } else { input.rows.len() };
-        input.moments = Moments::new(config.optimiser, n_learnt);
+        input.moments = Moments::new(memory, Purpose::Optimiser, config.optimiser, n_learnt);
         Ok(input)
     }
 
@@ -116,18 +127,21 @@ impl InputRows {
         &self,
         nodes: &[u32],
         features: Option<&Features>,
+        memory: &Memory,
     ) -> Result<InputRows, Error> {
         let len = self.row_len();
-        let part = |values: &[f32]| -> Vec<f32> {
-            let rows = nodes.iter().filter(|_| !values.is_empty());
-            rows.flat_map(|&node| &values[node as usize * len..][..len])
-                .copied()
-                .collect()
+        let part = |values: &[f32], purpose| -> Array<f32> {
+            let n_rows = if values.is_empty() { 0 } else { nodes.len() };
+            let mut rows = memory.zeros(purpose, n_rows * len);
+            for (row, &node) in rows.chunks_exact_mut(len).zip(nodes) {
+                row.copy_from_slice(&values[node as usize * len..][..len]);
+            }
+            rows
         };
         let rows = match features.filter(|_| self.is_fixed) {
-            None => part(&self.rows),
+            None => part(&self.rows, Purpose::Weights),
             Some(features) => {
-                let mut rows = vec![0.0; nodes.len() * len];
+                let mut rows = memory.zeros(Purpose::Weights, nodes.len() * len);
                 for (&node, row) in nodes.iter().zip(rows.chunks_exact_mut(len)) {
                     features.copy_row(node, row)?;
                 }
@@ -138,8 +152,8 @@ impl InputRows {
             largest: largest_magnitude(&rows),
             rows,
             moments: Moments {
-                first: part(&self.moments.first),
-                second: part(&self.moments.second),
+                first: part(&self.moments.first, Purpose::Optimiser),
+                second: part(&self.moments.second, Purpose::Optimiser),
             },
             ..*self
         })
@@ -167,11 +181,11 @@ impl InputRows {
         for (all, own) in arrays.into_iter().filter(|(all, _)| !all.is_empty()) {
             let gathered;
             let rows = match ranks.are_alone() {
-                true => own,
+                true => &own[..],
                 false => {
                     let mut rows = vec![0.0; nodes.len() * len];
                     ranks.run(Op::AllGatherV {
-                        send: own.into(),
+                        send: own[..].into(),
                         recv: (&mut rows).into(),
                         counts: &counts,
                     })?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::blocks::Blocks;
-use super::bytes::LayerCounts;
+use super::counts::LayerCounts;
 use super::csr::Csr;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
@@ -204,23 +204,13 @@ impl<'a> Layout<'a> {
     /// Deals nodes and messages to the ranks. Only the first layer counts, which has the most
     /// messages.
     fn deal(&mut self, extent: Extent) -> Result<(), Error> {
-        let n_blocks = self.blocks.count();
         if extent.n_ranks == 1 {
-            self.dealt = std::iter::once(0..n_blocks).collect();
+            self.dealt = std::iter::once(0..self.blocks.count()).collect();
             return Ok(());
         }
         let (n_ranks, block) = (extent.n_ranks as u32, self.blocks.size());
         let pairs = self.first_pairs();
         let partition = Partition::new(&pairs, extent.method, n_ranks, extent.model, block)?;
-        let border = |node: u32| node.div_ceil(block) as usize;
-        let mut dealt: Vec<Range<usize>> = (0..n_ranks)
-            .map(|rank| partition.own_nodes(rank))
-            .map(|nodes| border(nodes.start)..border(nodes.end))
-            .collect();
-        // A graph without nodes has a block all the same.
-        if let Some(last) = dealt.last_mut().filter(|_| self.graph.n_nodes() == 0) {
-            last.end = n_blocks;
-        }
         let loads = partition.loads(&pairs);
         // Of a rank's nodes those count that the layer makes: with pruning a rank may own others
         // alone.
@@ -228,9 +218,25 @@ impl<'a> Layout<'a> {
             load.n_pairs == 0 && pairs.n_made(partition.own_nodes(*rank)) == 0
         };
         self.n_idle_ranks = loads.as_slice().iter().zip(0..).filter(is_idle).count();
+        self.cut(partition);
+        Ok(())
+    }
+
+    /// Cuts what one rank has by a partition between blocks.
+    pub(crate) fn cut(&mut self, partition: Partition) {
+        let (n_blocks, block) = (self.blocks.count(), self.blocks.size());
+        let border = |node: u32| node.div_ceil(block) as usize;
+        let mut dealt: Vec<Range<usize>> = (0..partition.n_parts())
+            .map(|rank| partition.own_nodes(rank))
+            .map(|nodes| border(nodes.start)..border(nodes.end))
+            .collect();
+        // A graph without nodes has a block all the same.
+        if let Some(last) = dealt.last_mut().filter(|_| self.graph.n_nodes() == 0) {
+            last.end = n_blocks;
+        }
         self.dealt = dealt;
         self.partition = Some(Arc::new(partition));
-        Ok(())
+        self.counts = OnceLock::new();
     }
 
     /// The pairs that send in the first layer.

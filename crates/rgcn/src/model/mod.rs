@@ -2,22 +2,20 @@
 //!
 //! ```text
 //! RelationalGraph -> Layout (nodes of each layer, blocks, which rank owns and computes what)
-//!   RankContext -> LayerCounts -> MemoryModel -> Bytes, Budget (tiles where not all fits)
-//!   RankContext -> Network (InputRows, layers, activations): forward, Targets (loss), backward
+//!   RankContext -> Frame (lists, accounts, tiles where not all fits; a dry run predicts bytes)
+//!   Frame -> Network (InputRows, layers, activations): forward, Targets (loss), backward
 //! ```
 //!
 //! [`exchange`] hands rows and gradients around where messages are dealt by pair, [`tiled`] takes
-//! the sources in tiles, [`held`] counts the bytes that are there.
+//! the sources in tiles.
 
 pub(crate) mod backward;
 pub(crate) mod blocks;
-pub(crate) mod budget;
-pub(crate) mod bytes;
 pub(crate) mod comm;
-mod counts;
+pub(crate) mod counts;
 pub(crate) mod csr;
 mod exchange;
-mod held;
+pub(crate) mod frame;
 pub(crate) mod input;
 pub(crate) mod layout;
 pub(crate) mod loss;

@@ -63,9 +63,9 @@ impl<'a> Naive<'a> {
                 layer
                     .coefficients
                     .iter()
-                    .flat_map(|shared| shared.params.clone()),
+                    .flat_map(|shared| shared.params.to_vec()),
             );
-            params.extend(&layer.bias);
+            params.extend(&layer.bias[..]);
         }
         params.into_iter().map(f64::from).collect()
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use shardgraph_collectives::{Op, Reduction, Timeout};
 use shardgraph_random::KeyedRng;
 
-use super::budget::Budget;
 use super::comm::RankComm;
+use super::counts::LayerCounts;
+use super::frame::Frame;
 use super::input::{InputRows, InputTable, forward_pairs};
 use super::layout::{Layout, RankContext};
 use super::messages::RankMessages;
@@ -24,6 +25,7 @@ use crate::layer::pass::{Inputs, Pass};
 use crate::layer::plan::LayerPlan;
 use crate::layer::sums::{self, ExactSums, FloatSums, scale_for, to_floats};
 use crate::layer::values::largest_magnitude;
+use crate::memory::{Array, Held, Memory, Purpose};
 
 /// A layer's parameters.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ pub(crate) struct Layer {
     pub(crate) coefficients: Option<Coefficients>,
     pub(crate) width: usize,
     /// Empty where the model has no biases.
-    pub(crate) bias: Vec<f32>,
+    pub(crate) bias: Array<f32>,
     pub(crate) bias_moments: Moments,
 }
 
@@ -46,22 +48,29 @@ pub(crate) struct Network<'a> {
     pub(crate) layers: Vec<Layer>,
     /// The output of each layer for this rank's nodes: after the non-linearity, and logits at the
     /// end.
-    pub(crate) activations: Vec<Vec<f32>>,
-    pub(crate) tables: Vec<Vec<f32>>,
+    pub(crate) activations: Vec<Array<f32>>,
+    pub(crate) tables: Vec<Array<f32>>,
     /// The messages that this rank computes where they are not those of its own sources; by layer,
     /// else empty.
     pub(crate) rank_messages: Vec<Arc<RankMessages>>,
     /// The inputs of those messages in the last pass forward.
-    pub(crate) gathered: Vec<Vec<f32>>,
+    pub(crate) gathered: Vec<Array<f32>>,
     /// The rows of W_r that this rank builds in the first layer; none where none is built.
     pub(crate) materialised_rows: Option<MaterialisedRows>,
     /// They; else empty.
-    pub(crate) materialised_weights: Vec<f32>,
-    pub(crate) floats: Vec<f32>,
-    pub(crate) fixed: Vec<i64>,
+    pub(crate) materialised_weights: Array<f32>,
+    pub(crate) floats: Array<f32>,
+    pub(crate) fixed: Array<i64>,
+    /// The account of all arrays; but with tiles the input's rows and the lists are in `storage`,
+    /// the host's memory, from where they come.
+    pub(crate) memory: Memory,
+    pub(crate) storage: Memory,
+    /// The bytes of all lists.
+    pub(crate) _lists: Held,
     /// The tiles of a budget that does not hold all sources at once.
     pub(crate) tiles: Option<Tiles>,
-    pub(crate) budget: Budget,
+    /// The most bytes that the rank was predicted to hold.
+    pub(crate) predicted_bytes: u64,
     /// Gradients in the place of steps, where they are wanted.
     pub(crate) collected: Option<Gradients>,
 }
@@ -77,16 +86,23 @@ pub(crate) struct Gradients {
 
 impl Layer {
     /// Those of layer `layer` before the first step.
-    fn new(config: &Config, layer: usize, relations: RelationShape, n_relations: usize) -> Layer {
+    pub(crate) fn new(
+        memory: &Memory,
+        config: &Config,
+        layer: usize,
+        relations: RelationShape,
+        n_relations: usize,
+    ) -> Layer {
         let has_table = layer > 0 || config.has_first_table();
         let width = relations.shape.width;
         let n_bias = if config.bias { width } else { 0 };
-        let coefficients = || Coefficients::new(config, layer as u64, relations, n_relations);
+        let coefficients =
+            || Coefficients::new(memory, config, layer as u64, relations, n_relations);
         Layer {
             coefficients: has_table.then(coefficients),
             width,
-            bias: vec![0.0; n_bias],
-            bias_moments: Moments::new(config.optimiser, n_bias),
+            bias: memory.zeros(Purpose::Parameters, n_bias),
+            bias_moments: Moments::new(memory, Purpose::Parameters, config.optimiser, n_bias),
         }
     }
 }
@@ -101,55 +117,7 @@ pub(crate) struct MessageInputs<'a> {
 impl<'a> Network<'a> {
     /// A rank's part before the first step.
     pub(crate) fn new(context: RankContext<'a>) -> Result<Network<'a>, Error> {
-        let RankContext {
-            config,
-            layout,
-            rank,
-            n_classes,
-        } = context;
-        let plans = layout.plans(rank);
-        let relations = RelationShape::of_layers(config, n_classes).into_iter();
-        let layers = relations
-            .enumerate()
-            .map(|(layer, relations)| Layer::new(config, layer, relations, layout.n_relations()));
-        let input = InputRows::new(context, &plans[0])?;
-        Network::assemble(context, plans, layers.collect(), input)
-    }
-
-    /// A network of these parts, with nothing computed yet.
-    pub(crate) fn assemble(
-        context: RankContext<'a>,
-        plans: Vec<Arc<LayerPlan>>,
-        layers: Vec<Layer>,
-        input: InputRows,
-    ) -> Result<Network<'a>, Error> {
-        let RankContext {
-            config,
-            layout,
-            rank,
-            ..
-        } = context;
-        let (budget, tiles) = Budget::new(context, &plans)?;
-        let rank_messages = layout.rank_messages(rank);
-        Ok(Network {
-            config,
-            layout,
-            rank,
-            materialised_rows: materialised_rows(layout, rank, &rank_messages),
-            plans,
-            input,
-            activations: vec![Vec::new(); layers.len()],
-            tables: vec![Vec::new(); layers.len()],
-            rank_messages,
-            gathered: vec![Vec::new(); layers.len()],
-            layers,
-            materialised_weights: Vec::new(),
-            floats: Vec::new(),
-            fixed: Vec::new(),
-            tiles,
-            budget,
-            collected: None,
-        })
+        Frame::new(context)?.begin()
     }
 
     /// The parameters of this network for other outputs; rows that training did not touch are those
@@ -168,14 +136,15 @@ impl<'a> Network<'a> {
             rank: self.rank,
             n_classes: self.layers.last().map_or(0, |layer| layer.width as u32),
         };
-        let plans = layout.plans(self.rank);
-        let mut input = InputRows::new(context, &plans[0])?;
+        let frame = Frame::new(context)?;
+        let plan = &frame.plans[0];
+        let mut input = InputRows::new(context, plan, &frame.storage)?;
         if !input.is_fixed {
-            self.copy_rows(layout, &plans[0], &mut input, n_steps);
+            self.copy_rows(layout, plan, &mut input, n_steps);
         }
         input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
-        Network::assemble(context, plans, self.layers.clone(), input)
+        Ok(frame.network(self.layers.clone(), input))
     }
 
     /// Fills the rows of `input` from those trained, and decays the others for as many steps as
@@ -227,7 +196,8 @@ impl<'a> Network<'a> {
     /// The steps of a row that never had a gradient; none without decay.
     fn decay(&self, row: &mut [f32], rules: &[Rule]) {
         let gradient = vec![0.0; row.len()];
-        let mut moments = Moments::new(self.config.optimiser, row.len());
+        let (memory, optimiser) = (Memory::default(), self.config.optimiser);
+        let mut moments = Moments::new(&memory, Purpose::Optimiser, optimiser, row.len());
         for rule in rules {
             rule.step(row, &gradient, moments.of(0..row.len()));
         }
@@ -250,7 +220,40 @@ impl<'a> Network<'a> {
 
     /// The output of the last layer for this rank's nodes.
     pub(crate) fn logits(&self) -> &[f32] {
-        self.activations.last().map_or(&[], Vec::as_slice)
+        self.activations.last().map_or(&[], |logits| logits)
+    }
+
+    /// Room for the gradient of the logits.
+    pub(crate) fn logits_gradient(&self) -> Array<f32> {
+        let len = self.activations.last().map_or(0, Array::len);
+        self.memory.zeros(Purpose::Gradients, len)
+    }
+
+    /// The counts of this rank's part of a layer.
+    pub(crate) fn sizes(&self, layer: usize) -> &LayerCounts {
+        &self.layout.counts()[layer][self.rank]
+    }
+
+    /// Bytes that this rank holds besides the graph: parameters, moments, plans, activations and
+    /// sums; with tiles those in the host's memory too.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        match self.tiles {
+            None => self.memory.held().total(),
+            // The weights on the device are copies.
+            Some(_) => self.memory.held().resident() + self.storage.held().total(),
+        }
+    }
+
+    /// Refuses more bytes than the limit: the prediction was wrong.
+    pub(crate) fn check_limit(&self) -> Result<(), Error> {
+        let held = self.memory.peak().total();
+        let limit = self.layout.budget.filter(|_| !self.memory.is_dry());
+        let Some(limit) = limit.filter(|&limit| held > limit) else {
+            return Ok(());
+        };
+        let message =
+            format!("--device-memory {limit}: {held} bytes are held, which was not predicted");
+        Err(Error::new(Error::Memory, message))
     }
 
     /// Numbers of each rank's rows in the output of a layer.
@@ -270,14 +273,11 @@ impl<'a> Network<'a> {
         epoch: Option<u32>,
     ) -> Result<(), Error> {
         for layer in 0..self.layers.len() {
-            let coefficients = &self.layers[layer].coefficients;
-            self.tables[layer] = coefficients
-                .as_ref()
-                .map(Coefficients::table)
-                .unwrap_or_default();
+            if let Some(coefficients) = &self.layers[layer].coefficients {
+                coefficients.fill(&mut self.tables[layer]);
+            }
             let mut outputs = std::mem::take(&mut self.activations[layer]);
-            let len = self.counts(layer)[self.rank];
-            outputs.resize(len, 0.0);
+            outputs.resize(self.counts(layer)[self.rank]);
             if !self.rank_messages.is_empty() {
                 self.gather_inputs(layer, ranks)?;
             }
@@ -291,14 +291,14 @@ impl<'a> Network<'a> {
             self.activate(layer, &mut outputs, epoch);
             self.activations[layer] = outputs;
         }
-        Ok(())
+        self.check_limit()
     }
 
     fn send_floats(
         &mut self,
         layer: usize,
         ranks: &mut RankComm<'_>,
-        outputs: &mut Vec<f32>,
+        outputs: &mut Array<f32>,
     ) -> Result<(), Error> {
         let counts = self.counts(layer);
         let reused = if ranks.are_alone() {
@@ -307,17 +307,15 @@ impl<'a> Network<'a> {
             &mut self.floats
         };
         let mut floats = std::mem::take(reused);
-        floats.clear();
-        floats.reserve_exact(counts.iter().sum());
-        floats.resize(counts.iter().sum(), 0.0);
+        floats.clear_to(counts.iter().sum());
         self.messages(layer, &mut FloatSums(&mut floats), ranks.deadline)?;
         if ranks.are_alone() {
             *outputs = floats;
             return Ok(());
         }
         let op = Op::ReduceScatterV {
-            send: (&floats).into(),
-            recv: outputs.into(),
+            send: floats[..].into(),
+            recv: (&mut outputs[..]).into(),
             counts: &counts,
             reduction: Reduction::Sum,
         };
@@ -336,9 +334,7 @@ impl<'a> Network<'a> {
         let bound = ranks.largest(self.message_bound(layer))?;
         let scale = scale_for(bound, self.layout.n_relations()).ok_or_else(diverged)?;
         let mut fixed = std::mem::take(&mut self.fixed);
-        fixed.clear();
-        fixed.reserve_exact(counts.iter().sum());
-        fixed.resize(counts.iter().sum(), 0);
+        fixed.clear_to(counts.iter().sum());
         self.messages(
             layer,
             &mut ExactSums {
@@ -350,10 +346,11 @@ impl<'a> Network<'a> {
         if ranks.are_alone() {
             to_floats(&fixed, scale, outputs);
         } else {
-            let mut own = vec![0i64; outputs.len()];
+            let n_own = counts[self.rank];
+            let mut own = self.memory.zeros::<i64>(Purpose::Gradients, n_own);
             let op = Op::ReduceScatterV {
-                send: (&fixed).into(),
-                recv: (&mut own).into(),
+                send: fixed[..].into(),
+                recv: (&mut own[..]).into(),
                 counts: &counts,
                 reduction: Reduction::Sum,
             };
@@ -361,9 +358,7 @@ impl<'a> Network<'a> {
             to_floats(&own, scale, outputs);
         }
         self.fixed = fixed;
-        let of_peers = if ranks.are_alone() { 0 } else { 8 };
-        // The outputs are out of their place.
-        self.note_held((4 + of_peers) * outputs.len() as u64)
+        Ok(())
     }
 
     /// No message of this rank's sources is larger, rounding included.
@@ -388,6 +383,9 @@ impl<'a> Network<'a> {
         sums: &mut impl sums::Sums,
         deadline: Timeout,
     ) -> Result<(), Error> {
+        if self.memory.is_dry() {
+            return Ok(());
+        }
         if let Some(tiles) = &self.tiles {
             return self.tiled_messages(layer, tiles, sums, deadline);
         }
@@ -440,6 +438,7 @@ impl<'a> Network<'a> {
 
     /// Builds all W_r of the first layer that this rank has to.
     fn materialise(&mut self) {
+        self.materialised_weights.resize(self.n_materialised());
         let (Some(coefficients), Some(rows)) =
             (&self.layers[0].coefficients, &self.materialised_rows)
         else {
@@ -450,10 +449,12 @@ impl<'a> Network<'a> {
             None => (&*self.plans[0], &self.input.rows),
         };
         let pass = Pass::new(plan, coefficients, &self.tables[0]);
-        let mut weights = std::mem::take(&mut self.materialised_weights);
-        weights.resize(rows.n_rows() * coefficients.shape.width, 0.0);
-        materialised::build(pass, rows, v, &mut weights);
-        self.materialised_weights = weights;
+        materialised::build(pass, rows, v, &mut self.materialised_weights);
+    }
+
+    /// Numbers of the W_r that this rank builds.
+    pub(crate) fn n_materialised(&self) -> usize {
+        self.layout.n_materialised(self.rank, self.layers[0].width) as usize
     }
 
     /// Adds the bias and, but for the last layer, cuts at zero and drops units at random.
@@ -462,7 +463,7 @@ impl<'a> Network<'a> {
         if !bias.is_empty() {
             for row in outputs.chunks_exact_mut(*width) {
                 row.iter_mut()
-                    .zip(bias)
+                    .zip(&bias[..])
                     .for_each(|(unit, bias)| *unit += bias);
             }
         }
@@ -511,32 +512,4 @@ impl<'a> Network<'a> {
         };
         blocks.into_iter().map(rows).collect()
     }
-}
-
-/// The rows of W_r that a rank builds of the first layer; none where the layout has none.
-fn materialised_rows(
-    layout: &Layout<'_>,
-    rank: usize,
-    messages: &[Arc<RankMessages>],
-) -> Option<MaterialisedRows> {
-    if !layout.materialises {
-        return None;
-    }
-    let n_relations = layout.graph.n_relations();
-    let own = layout.places(0, rank);
-    let (relations, n_sources, loops) = match messages.first() {
-        None => ((0..n_relations).collect(), own.len(), 0..own.len()),
-        Some(messages) => {
-            let mut relations = messages.plan.relations_of(0..messages.n_sources());
-            relations.retain(|&relation| relation != n_relations);
-            (relations, layout.sets[0].len(), own)
-        }
-    };
-    let loops = if layout.self_loop { loops } else { 0..0 };
-    Some(MaterialisedRows::new(
-        relations,
-        n_relations,
-        n_sources,
-        loops,
-    ))
 }

@@ -122,7 +122,7 @@ fn one_step(
     let logits = &network.activations[last - 1];
     let mut gradient = vec![0.0; logits.len()];
     let scores = targets.score(logits, n_classes as usize, Some(&mut gradient), ranks)?;
-    network.backward(ranks, gradient, step)?;
+    network.backward(ranks, gradient.into(), step)?;
     Ok(scores.loss)
 }
 
@@ -298,7 +298,7 @@ fn permuted_relations_and_edges_give_the_same_logits() {
             layer.coefficients.as_mut().unwrap().params[..5 * 3].rotate_right(turn * 3);
         }
         alone(|ranks| network.forward(ranks, None));
-        network.activations[1].clone()
+        network.activations[1].to_vec()
     };
     let expected = logits(&graph, 0);
     assert_eq!(expected, logits(&reversed, 0), "edges in another order");
@@ -320,10 +320,10 @@ fn dropout_drops_its_share_and_keeps_the_mean() {
     let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
     let mut network = network_of(&config, &layout, 0, 3).unwrap();
     alone(|ranks| network.forward(ranks, None));
-    let whole = network.activations[0].clone();
+    let whole = network.activations[0].to_vec();
     let dropped = |network: &mut Network<'_>, epoch| {
         alone(|ranks| network.forward(ranks, Some(epoch)));
-        network.activations[0].clone()
+        network.activations[0].to_vec()
     };
     let (first, second) = (dropped(&mut network, 0), dropped(&mut network, 1));
     assert_ne!(first, second);
@@ -399,7 +399,7 @@ fn given_features_are_read_and_take_no_step() {
         };
         let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
         let network = network_of(&config, &layout, 0, 3).unwrap();
-        assert_eq!(network.input.rows, values);
+        assert_eq!(network.input.rows[..], values);
         assert!(network.input.moments.first.is_empty());
         let (naive, params) = Naive::of(&network);
         let labels = labels(14, 3);
@@ -439,8 +439,8 @@ fn made_in_parts(
         network.forward(&mut ranks, Some(0)).unwrap();
         network.activations
     });
-    let ranks: Vec<Vec<Vec<f32>>> = ranks.into_iter().map(Result::unwrap).collect();
-    let of_layer = |layer: usize| ranks.iter().flat_map(|made| made[layer].clone()).collect();
+    let ranks: Vec<Vec<_>> = ranks.into_iter().map(Result::unwrap).collect();
+    let of_layer = |layer: usize| ranks.iter().flat_map(|made| made[layer].to_vec()).collect();
     (0..layout.n_layers()).map(of_layer).collect()
 }
 

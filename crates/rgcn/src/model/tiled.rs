@@ -6,7 +6,7 @@ use shardgraph_collectives::Timeout;
 
 use super::input::{InputRows, InputTable, backward_pairs};
 use super::network::{MessageInputs, Network};
-use super::tiles::{Rows, Store, Tile, TileRows, Tiles};
+use super::tiles::{Rows, Store, Tile, TileRows, Tiles, Traffic};
 use crate::Error;
 use crate::layer::coefficients::Partials;
 use crate::layer::gradient_rows::GradientRows;
@@ -16,8 +16,19 @@ use crate::layer::pass::{Pass, Updates};
 use crate::layer::plan::LayerPlan;
 use crate::layer::sums::Sums;
 use crate::layer::values::largest_magnitude;
+use crate::memory::{Array, Purpose};
 
 impl Network<'_> {
+    /// The bytes moved for all tiles; none where everything stays.
+    pub(crate) fn traffic(&self) -> Option<Traffic> {
+        Some(self.tiles.as_ref()?.traffic.get())
+    }
+
+    /// The tiles of the first layer; 1 where everything stays.
+    pub(crate) fn n_tiles(&self) -> usize {
+        self.tiles.as_ref().map_or(1, |tiles| tiles.layers[0].len())
+    }
+
     /// Numbers of a row that a layer reads.
     fn read_len(&self, layer: usize) -> usize {
         match layer {
@@ -36,6 +47,7 @@ impl Network<'_> {
                 ..TileRows::default()
             },
             has_gradients: layer == 0 && self.input.table == InputTable::Embedding,
+            memory: self.memory.clone(),
         }
     }
 
@@ -76,23 +88,28 @@ impl Network<'_> {
         rule: Rule,
         partials: &mut Partials,
         deadline: Timeout,
-    ) -> Result<Vec<f32>, Error> {
-        let Some(tiles) = self.tiles.take() else {
-            return Ok(Vec::new());
-        };
-        let mut rows = std::mem::take(&mut self.input.rows);
-        let mut moments = std::mem::take(&mut self.input.moments);
+    ) -> Result<Array<f32>, Error> {
         let n_activations = match layer {
             0 => 0,
             _ => self.activations[layer - 1].len(),
         };
+        let activations = self.memory.zeros(Purpose::Gradients, n_activations);
+        let table = self.table_gradient(layer);
+        if self.memory.is_dry() {
+            return Ok(activations);
+        }
+        let Some(tiles) = self.tiles.take() else {
+            return Ok(activations);
+        };
+        let mut rows = std::mem::take(&mut self.input.rows);
+        let mut moments = std::mem::take(&mut self.input.moments);
         let mut work = Backward {
             network: self,
             layer,
             outputs,
             rule,
-            activations: vec![0.0; n_activations],
-            table: vec![0.0; self.tables[layer].len()],
+            activations,
+            table,
             blocks: self.layout.places_of_blocks(layer, self.rank),
             partials,
             largest: 0.0,
@@ -128,9 +145,9 @@ struct Backward<'n, 'a> {
     outputs: &'n GradientRows<'n>,
     rule: Rule,
     /// Gradients of the units that the layer reads.
-    activations: Vec<f32>,
+    activations: Array<f32>,
     /// Gradients of the relations of the block in work, which may go on in the next tile.
-    table: Vec<f32>,
+    table: Array<f32>,
     blocks: Vec<Range<usize>>,
     partials: &'n mut Partials,
     largest: f32,

@@ -15,7 +15,7 @@ use shardgraph_device::Timer;
 use crate::Error;
 use crate::layer::optimiser::Moments;
 use crate::layer::plan::LayerPlan;
-use crate::layer::values::refill;
+use crate::memory::{Array, Held, Memory, Purpose};
 
 /// The tiles of a rank, and what was moved for them.
 #[derive(Debug, Default)]
@@ -35,8 +35,6 @@ pub(crate) struct Traffic {
     pub(crate) copy_s: f64,
     /// Seconds of those that the work waited for it.
     pub(crate) wait_s: f64,
-    /// The most bytes that the two tiles of a pass held.
-    pub(crate) held_bytes: u64,
 }
 
 impl Traffic {
@@ -45,7 +43,6 @@ impl Traffic {
             n_bytes: self.n_bytes + other.n_bytes,
             copy_s: self.copy_s + other.copy_s,
             wait_s: self.wait_s + other.wait_s,
-            held_bytes: self.held_bytes.max(other.held_bytes),
         }
     }
 }
@@ -54,12 +51,12 @@ impl Traffic {
 #[derive(Debug, Default)]
 pub(crate) struct Tile {
     pub(crate) sources: Range<usize>,
-    pub(crate) rows: Vec<f32>,
+    pub(crate) rows: Array<f32>,
     pub(crate) moments: Moments,
     /// Room for a gradient of the rows, where one is wanted.
-    pub(crate) gradients: Vec<f32>,
+    pub(crate) gradients: Array<f32>,
     pub(crate) plan: LayerPlan,
-    slot: usize,
+    held: Held,
 }
 
 impl Tile {
@@ -90,6 +87,8 @@ pub(crate) struct Store<'a> {
     pub(crate) shape: TileRows,
     /// True if the rows that take a step have a gradient beside them.
     pub(crate) has_gradients: bool,
+    /// The account of tiles.
+    pub(crate) memory: Memory,
 }
 
 /// The rows that a layer's tiles bring, in numbers.
@@ -139,19 +138,21 @@ impl Store<'_> {
             Rows::Read(rows) => (&rows[numbers.clone()], None),
             Rows::Step(rows, moments) => (&rows[numbers.clone()], Some(&**moments)),
         };
-        refill(&mut tile.rows, rows);
+        tile.rows.refill(rows);
         let has_gradients = self.has_gradients && moments.is_some();
         let gradients = if has_gradients { rows } else { &[] };
-        refill(&mut tile.gradients, gradients);
+        tile.gradients.refill(gradients);
         tile.gradients.fill(0.0);
-        let part = |of: fn(&Moments) -> &Vec<f32>| {
+        let part = |of: fn(&Moments) -> &Array<f32>| {
             let values = moments.map(of).filter(|values| !values.is_empty());
             values.map_or(&[][..], |values| &values[numbers.clone()])
         };
-        refill(&mut tile.moments.first, part(|moments| &moments.first));
-        refill(&mut tile.moments.second, part(|moments| &moments.second));
+        tile.moments.first.refill(part(|moments| &moments.first));
+        tile.moments.second.refill(part(|moments| &moments.second));
         self.plan.copy_to(sources.clone(), &mut tile.plan);
         tile.sources = sources;
+        tile.held = Held::default();
+        tile.held = self.memory.hold(Purpose::Weights, tile.n_bytes());
     }
 
     /// Takes the rows of a tile back, where they have taken a step.
@@ -244,12 +245,10 @@ fn lost(what: &str) -> Error {
 
 impl Tiles {
     fn new(layers: Vec<Vec<Range<usize>>>) -> Tiles {
-        let tiles = Tiles {
+        Tiles {
             layers,
             ..Tiles::default()
-        };
-        tiles.buffers.borrow_mut()[1].slot = 1;
-        tiles
+        }
     }
 
     /// Calls `work` for each tile of a layer, in the order of the sources.
@@ -316,7 +315,6 @@ fn load_all(
     deadline: Timeout,
 ) -> Result<(Traffic, [Tile; 2]), Error> {
     let mut traffic = Traffic::default();
-    let mut held = [0u64; 2];
     let mut to_come = tiles.iter();
     let mut at_rest = Vec::new();
     while at_rest.len() < 2 {
@@ -334,9 +332,7 @@ fn load_all(
         let next = to_come.next();
         if let Some(sources) = next {
             store.load(sources.clone(), &mut tile);
-            held[tile.slot] = tile.n_bytes();
             traffic.n_bytes += tile.n_bytes() - 4 * tile.gradients.len() as u64;
-            traffic.held_bytes = traffic.held_bytes.max(held.iter().sum());
         }
         traffic.copy_s += timer.elapsed_s();
         match next {
@@ -398,7 +394,7 @@ mod tests {
     fn each_row_comes_once_with_its_messages_and_goes_back() {
         let plan = plan(9);
         let mut rows: Vec<f32> = (0..18).map(|x| x as f32).collect();
-        let mut moments = Moments::default();
+        let (mut moments, memory) = (Moments::default(), Memory::default());
         let tiles = Tiles::new(vec![vec![0..4, 4..5, 5..9]]);
         let mut seen = Vec::new();
         let store = Store {
@@ -409,6 +405,7 @@ mod tests {
                 ..TileRows::default()
             },
             has_gradients: false,
+            memory: memory.clone(),
         };
         let work = &mut |tile: &mut Tile| {
             for source in 0..tile.sources.len() {
@@ -430,7 +427,8 @@ mod tests {
         // 18 numbers each way, and of the plan 9 * 2 + 3 * 2 words and 9 relations, and 45
         // messages.
         assert_eq!(traffic.n_bytes, 2 * 72 + 4 * (9 * 3 + 6) + 8 * 45);
-        assert!(traffic.held_bytes > 0 && traffic.held_bytes < traffic.n_bytes);
+        let held = memory.peak().total();
+        assert!(held > 0 && held < traffic.n_bytes);
     }
 
     #[test]
@@ -442,6 +440,7 @@ mod tests {
             rows: Rows::None,
             shape: TileRows::default(),
             has_gradients: false,
+            memory: Memory::default(),
         };
         let mut n_calls = 0;
         let work = &mut |_: &mut Tile| {

@@ -77,18 +77,12 @@ pub struct Load {
     pub n_foreign_sources: u64,
     /// Pairs that the part works on and another owns.
     pub n_foreign_pairs: u64,
-    /// Distinct pairs of a block of sources and a relation, self loops among them: gradients that
-    /// the part adds up.
-    #[serde(skip)]
-    pub n_block_relations: u64,
 }
 
 /// The loads of all parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loads {
     loads: Vec<Load>,
-    /// Distinct nodes that the whole reads.
-    n_sources: u64,
     n_split_relations: usize,
 }
 
@@ -98,9 +92,7 @@ impl Loads {
         let mut loads = own_loads(partition, pairs);
         // Pairs come by source: a part has seen a source if it was the part's last one.
         let mut last_sources = vec![None; loads.len()];
-        let mut last_blocks = vec![vec![None; pairs.n_relations() as usize]; loads.len()];
         let mut last_source = None;
-        let mut n_sources = 0;
         let has_loop = |source| has_self_loops && pairs.makes(source);
         let is_own =
             |source, part| has_loop(source) && partition.own_nodes(part as u32).contains(&source);
@@ -109,10 +101,6 @@ impl Loads {
             let load = &mut loads[part];
             load.n_edges += u64::from(pair.n_edges);
             load.n_pairs += 1;
-            let block = Some(pair.source / partition.block);
-            let last =
-                last_blocks[part][pair.relation as usize].replace(pair.source / partition.block);
-            load.n_block_relations += u64::from(last != block);
             let is_new = last_sources[part] != Some(pair.source);
             let is_read = u64::from(is_new && !is_own(pair.source, part));
             load.n_sources += is_read;
@@ -121,7 +109,6 @@ impl Loads {
             load.n_foreign_sources += u64::from(is_new && owner != part);
             last_sources[part] = Some(pair.source);
             let is_first = last_source != Some(pair.source) && !has_loop(pair.source);
-            n_sources += u64::from(is_first);
             let owner = &mut loads[owner];
             owner.n_own_reads += is_read;
             owner.n_own_pairs += 1;
@@ -129,10 +116,8 @@ impl Loads {
             last_source = Some(pair.source);
         }
         let n_split_relations = count_relations(partition, pairs, &mut loads);
-        n_sources += loads.iter().map(|load| load.n_self_loops).sum::<u64>();
         Loads {
             loads,
-            n_sources,
             n_split_relations,
         }
     }
@@ -141,12 +126,6 @@ impl Loads {
     #[must_use]
     pub fn as_slice(&self) -> &[Load] {
         &self.loads
-    }
-
-    /// Distinct nodes that the whole graph reads: rows of V that exist.
-    #[must_use]
-    pub fn n_sources(&self) -> u64 {
-        self.n_sources
     }
 
     /// The number of relations with edges in more than one part.
@@ -190,21 +169,9 @@ fn own_loads(partition: &Partition, pairs: &Pairs) -> Vec<Load> {
             load.n_sources = load.n_self_loops;
             load.n_own_sources = load.n_self_loops;
             load.n_own_reads = load.n_self_loops;
-            load.n_block_relations = blocks_with_loops(partition, pairs, part);
         }
     }
     loads
-}
-
-/// The number of blocks of a part's own nodes with self loops.
-fn blocks_with_loops(partition: &Partition, pairs: &Pairs, part: u32) -> u64 {
-    let nodes = partition.own_nodes(part);
-    let blocks = nodes.clone().step_by(partition.block as usize);
-    let made = blocks.filter(|&start| {
-        let end = start.saturating_add(partition.block).min(nodes.end);
-        pairs.n_made(start..end) > 0
-    });
-    made.count() as u64
 }
 
 /// Counts each part's relations; answers with how many of all have edges in more than one.

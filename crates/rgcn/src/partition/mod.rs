@@ -94,8 +94,6 @@ pub struct Partition {
     segments: Vec<Vec<Segment>>,
     /// Part p has the nodes `own_nodes[p]..own_nodes[p + 1]`.
     own_nodes: Vec<u32>,
-    /// Nodes of the blocks between which sources are cut.
-    block: u32,
     has_self_loops: bool,
 }
 
@@ -153,7 +151,6 @@ impl Partition {
             n_nodes,
             segments,
             own_nodes,
-            block: work.block,
             has_self_loops: model.self_loop,
         })
     }

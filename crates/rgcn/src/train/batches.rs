@@ -20,6 +20,7 @@ use super::run::EpochTrainer;
 use super::state::params_hash;
 use crate::error::diverged;
 use crate::model::comm::RankComm;
+use crate::model::frame::Frame;
 use crate::model::layout::{Extent, Layout, RankContext};
 use crate::model::loss::Targets;
 use crate::model::neighbourhood::{FanOut, Sampler};
@@ -242,9 +243,10 @@ impl<'a> Batches<'a> {
         let rows: Vec<u32> = read.map(|node| found.nodes[node as usize]).collect();
         let own = &mut self.model.network;
         let own_rows = &rows[layout.places(0, rank)];
-        let input = own.input.gathered(own_rows, self.graph.features())?;
-        let layers = std::mem::take(&mut own.layers);
-        let mut network = Network::assemble(context, layout.plans(rank), layers, input)?;
+        let frame = Frame::new(context)?;
+        let features = self.graph.features();
+        let input = own.input.gathered(own_rows, features, &frame.storage)?;
+        let mut network = frame.network(std::mem::take(&mut own.layers), input);
         let pass = BatchPass {
             network: &mut network,
             outputs: &outputs,
@@ -378,7 +380,7 @@ impl BatchTrainer<'_> {
                 let targets = targets.weighted(config.class_weights, train, n_classes);
                 let network = pass.network;
                 network.forward(ranks, Some(step))?;
-                let mut gradient = vec![0.0; network.logits().len()];
+                let mut gradient = network.logits_gradient();
                 let logits = network.logits();
                 let scores =
                     targets.score(logits, n_classes as usize, Some(&mut gradient), ranks)?;

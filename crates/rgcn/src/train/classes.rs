@@ -311,8 +311,8 @@ impl<'a> ClassTrainer<'a> {
         let timer = Timer::wall();
         let network = &mut self.model.network;
         network.forward(ranks, Some(epoch))?;
+        let mut gradient = network.logits_gradient();
         let logits = network.logits();
-        let mut gradient = vec![0.0; logits.len()];
         let n_classes = self.job.inputs.labels.n_classes() as usize;
         let scores = self
             .targets

@@ -7,7 +7,6 @@ use serde::Serialize;
 use shardgraph_device::free_host_bytes;
 
 use super::options::RunOptions;
-use crate::model::budget::Budget;
 use crate::model::comm::RankComm;
 use crate::model::layout::{Layout, RankContext};
 use crate::model::network::Network;
@@ -38,8 +37,8 @@ impl DeviceMemory {
     /// That of a network after so many epochs.
     pub(super) fn of(network: &Network<'_>, n_epochs: usize) -> DeviceMemory {
         let mut report = DeviceMemory {
-            predicted_bytes: network.budget.predicted,
-            peak_bytes: network.budget.peak,
+            predicted_bytes: network.predicted_bytes,
+            peak_bytes: network.memory.peak().total(),
             weight_bytes: 4 * network.materialised_weights.len() as u64,
             tiles: network.n_tiles() as u64,
             ..DeviceMemory::default()
@@ -118,15 +117,13 @@ pub(super) fn check(
             n_classes,
         };
         for rank in ranks.clone() {
-            needed += context(rank).bytes(false).total();
+            needed += context(rank).dry_run(false)?.total();
             if layout.materialises {
                 n_materialised += layout.n_materialised(rank, config.widths(n_classes)[0]);
             }
         }
         if options.budget_per_device.is_some() && options.device.is_host() {
-            for rank in all.clone() {
-                Budget::new(context(rank), &layout.plans(rank))?;
-            }
+            all.clone().try_for_each(|rank| context(rank).check_fit())?;
         }
     }
     let materialised = match n_materialised {

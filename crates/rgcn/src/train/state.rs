@@ -31,7 +31,7 @@ const BEST: &str = "best.";
 /// A tensor of a network, and its name in files.
 struct Tensor<'n> {
     name: String,
-    values: &'n mut Vec<f32>,
+    values: &'n mut [f32],
     /// True where ranks share the numbers out, false where all have them alike.
     is_shared_out: bool,
 }
@@ -40,14 +40,14 @@ struct Tensor<'n> {
 fn push<'n>(
     tensors: &mut Vec<Tensor<'n>>,
     name: &str,
-    params: &'n mut Vec<f32>,
+    params: &'n mut [f32],
     moments: &'n mut Moments,
 ) {
     let is_shared_out = name == INPUT;
     let stem = name.strip_suffix(".rows").unwrap_or(name);
     let means = [
-        (".first", &mut moments.first),
-        (".second", &mut moments.second),
+        (".first", &mut moments.first[..]),
+        (".second", &mut moments.second[..]),
     ];
     tensors.push(Tensor {
         name: name.to_owned(),
@@ -102,7 +102,7 @@ pub(crate) enum Part {
 pub(crate) fn flat(network: &mut Network<'_>, part: Part) -> Vec<f32> {
     let tensors = tensors(network).into_iter().skip(part as usize);
     let values = tensors.step_by(N_OF_PARAMETER);
-    values.flat_map(|tensor| tensor.values.clone()).collect()
+    values.flat_map(|tensor| tensor.values.to_vec()).collect()
 }
 
 /// Takes numbers over from a run like that of [`flat`].
@@ -133,7 +133,7 @@ pub(crate) fn gather(
     for tensor in tensors(network) {
         let whole = match tensor.is_shared_out {
             true => gather_rows(tensor.values, ranks)?,
-            false => tensor.values.clone(),
+            false => tensor.values.to_vec(),
         };
         gathered.push((tensor.name, whole));
     }
@@ -171,14 +171,14 @@ impl Params {
     /// Those that a network has now.
     pub(crate) fn of(network: &mut Network<'_>) -> Params {
         let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
-        Params(params.map(|tensor| tensor.values.clone()).collect())
+        Params(params.map(|tensor| tensor.values.to_vec()).collect())
     }
 
     /// Gives them back to a network of the same layout.
     pub(crate) fn restore(&self, network: &mut Network<'_>) {
         let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
         for (tensor, kept) in params.zip(&self.0) {
-            tensor.values.clone_from(kept);
+            tensor.values.copy_from_slice(kept);
         }
         network.input.largest = largest_magnitude(&network.input.rows);
     }
