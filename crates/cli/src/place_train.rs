@@ -10,7 +10,7 @@ use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_regal::{
     Policy, Preset, StepReport, TrainConfig, TrainOptions, TrainOutcome, config_of_run,
-    train_on_ranks,
+    train_as_rank,
 };
 
 use crate::device_choice::open_device;
@@ -201,7 +201,7 @@ fn train_as(args: &TrainArgs, inputs: &Inputs, comm: &mut Comm) -> anyhow::Resul
     interrupt::advise_to_resume(&args.run, &command);
     report.warn_of_damage(Some(&args.run), args.resume);
     let mut progress = Progress::new(&report, length, "steps");
-    let outcome = train_on_ranks(config, graphs, options, comm, &mut |report: &StepReport| {
+    let outcome = train_as_rank(comm, config, graphs, options, &mut |report: &StepReport| {
         progress.update(report.step, || match report.reward {
             Some(reward) => format!("reward {reward:.4}"),
             None => format!("imitation, loss {:.4}", report.loss),

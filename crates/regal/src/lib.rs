@@ -58,7 +58,7 @@ pub use search::{Proposals, search};
 pub use throughput::{PipelinePlan, place_pipeline, place_pipeline_watched};
 pub use train::{
     StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,
-    train_on_ranks,
+    train_as_rank,
 };
 pub use tune::{Grid, Tuned, tune, tune_settings};
 pub use watch::Watch;

@@ -12,5 +12,5 @@ mod trainer;
 mod tests;
 
 pub use config::TrainConfig;
-pub use run::{TrainOptions, TrainOutcome, config_of_run, train, train_on_ranks};
+pub use run::{TrainOptions, TrainOutcome, config_of_run, train, train_as_rank};
 pub use trainer::{StepReport, Trainer};

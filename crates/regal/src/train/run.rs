@@ -102,7 +102,7 @@ pub fn train(
     options: &TrainOptions,
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    train_on_ranks(config, graphs, options, &mut Comm::solo(), on_step)
+    train_as_rank(&mut Comm::solo(), config, graphs, options, on_step)
 }
 
 /// As [`train`], as one rank of several: each calls this with the same settings, graphs and options. The ranks share the searches
@@ -113,11 +113,11 @@ pub fn train(
 ///
 /// # Determinism
 /// That of [`Trainer::step_on`]: the same bits for any number of ranks.
-pub fn train_on_ranks(
+pub fn train_as_rank(
+    comm: &mut Comm,
     config: &TrainConfig,
     graphs: &[Graph],
     options: &TrainOptions,
-    comm: &mut Comm,
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
     let mut ranks = Ranks::new(comm, options.timeout);

@@ -377,7 +377,7 @@ fn by_ranks(
 ) -> (Vec<StepReport>, Vec<u64>) {
     let graphs = graphs(3);
     let outcomes = threads::run(n_ranks, |mut comm| {
-        let outcome = train_on_ranks(config, &graphs, options, &mut comm, &mut |_| ()).unwrap();
+        let outcome = train_as_rank(&mut comm, config, &graphs, options, &mut |_| ()).unwrap();
         (outcome.reports, outcome.policy.weights_hash())
     });
     let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
@@ -471,7 +471,7 @@ fn a_rank_that_stands_still_is_waited_for_as_long_as_the_options_say() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
-        let outcome = train_on_ranks(&config(50), &graphs, &options, &mut comm, &mut on_step);
+        let outcome = train_as_rank(&mut comm, &config(50), &graphs, &options, &mut on_step);
         is_over.store(true, Ordering::Relaxed);
         outcome.unwrap_err().to_string()
     });
@@ -498,7 +498,7 @@ fn a_rank_that_goes_away_ends_the_others_without_the_deadline() {
             n_steps += 1;
             assert!(!is_victim || n_steps < 2, "the victim falls");
         };
-        let outcome = train_on_ranks(&config(50), &graphs, &options, &mut comm, &mut on_step);
+        let outcome = train_as_rank(&mut comm, &config(50), &graphs, &options, &mut on_step);
         outcome.unwrap_err().to_string()
     });
     let messages: Vec<String> = outcomes.into_iter().filter_map(Result::ok).collect();
@@ -519,7 +519,7 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
     let outcomes = threads::run(2, |mut comm| {
         let mut config = config(2);
         config.seed += u64::from(comm.rank());
-        let outcome = train_on_ranks(&config, &graphs, &options, &mut comm, &mut |_| ());
+        let outcome = train_as_rank(&mut comm, &config, &graphs, &options, &mut |_| ());
         outcome.unwrap_err().to_string()
     });
     for outcome in outcomes {
@@ -532,7 +532,7 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
     std::fs::write(taken.path().join("metrics.jsonl"), "{}\n").unwrap();
     let options = in_folder(taken.path(), true, None);
     let outcomes = threads::run(2, |mut comm| {
-        let outcome = train_on_ranks(&config(2), &graphs, &options, &mut comm, &mut |_| ());
+        let outcome = train_as_rank(&mut comm, &config(2), &graphs, &options, &mut |_| ());
         outcome.is_err()
     });
     assert!(outcomes.into_iter().all(Result::unwrap));
@@ -565,7 +565,7 @@ fn the_class_of_a_failure_is_that_of_all_ranks() {
             start: None,
             device: Device::host(),
         };
-        let outcome = train_on_ranks(&config(50), &graphs, &options, &mut comm, &mut |_| ());
+        let outcome = train_as_rank(&mut comm, &config(50), &graphs, &options, &mut |_| ());
         let error = outcome.unwrap_err();
         (error.class(), error.to_string())
     });
