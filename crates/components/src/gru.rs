@@ -3,7 +3,7 @@
 use shardgraph_autodiff::{Axis, Ctx, ParamId, Params, Shape, Var};
 
 use crate::error::Call;
-use crate::initialiser::add;
+use crate::recurrent::{CellParams, CellSize};
 use crate::{Error, Initialiser};
 
 /// A cell whose state is also its result.
@@ -54,30 +54,22 @@ impl Gru {
         n_hidden: usize,
         initialiser: Initialiser,
     ) -> Result<Gru, Error> {
+        let size = CellSize {
+            n_inputs,
+            n_hidden,
+            n_blocks: 3,
+        };
         let call = Call::new(scope, "Gru::build");
-        call.expect_positive("the number of inputs", n_inputs)?;
-        call.expect_positive("the number of hidden units", n_hidden)?;
-        initialiser.check(call)?;
-        let initialiser = initialiser.with_gain_of(|gains| gains.memory);
-        let mut matrix = |name: &str, n_rows: usize| {
-            let (name, shape) = (format!("{scope}/{name}"), Shape::new(n_rows, 3 * n_hidden));
-            let values = initialiser.weights(&name, shape, n_hidden);
-            add(params, call, &name, shape, &values)
-        };
-        let (w_x, w_h) = (matrix("w_x", n_inputs)?, matrix("w_h", n_hidden)?);
-        let mut row = |name: &str| {
-            let (name, n) = (format!("{scope}/{name}"), 3 * n_hidden);
-            let values = initialiser.biases(&name, n, n_hidden);
-            add(params, call, &name, Shape::new(1, n), &values)
-        };
+        let mut cell = CellParams::new(params, call, size, initialiser)?;
+        let (w_x, w_h) = cell.add_weights()?;
         Ok(Gru {
             scope: scope.to_string(),
             n_inputs,
             n_hidden,
             w_x,
             w_h,
-            b_x: row("b_x")?,
-            b_h: row("b_h")?,
+            b_x: cell.add_biases("b_x", |_| ())?,
+            b_h: cell.add_biases("b_h", |_| ())?,
         })
     }
 

@@ -61,6 +61,7 @@ mod optimiser_config;
 mod policy_gradient;
 mod ppo_loss;
 mod q_network;
+mod recurrent;
 mod rows;
 mod sac_loss;
 mod sac_policy;

@@ -3,7 +3,7 @@
 use shardgraph_autodiff::{Axis, Ctx, ParamId, Params, Shape, Var};
 
 use crate::error::Call;
-use crate::initialiser::add;
+use crate::recurrent::{CellParams, CellSize};
 use crate::rows::{constant, join, steps};
 use crate::{Error, Initialiser, Sequences};
 
@@ -72,29 +72,25 @@ impl Lstm {
         n_hidden: usize,
         initialiser: Initialiser,
     ) -> Result<Lstm, Error> {
-        let call = Call::new(scope, "Lstm::build");
-        call.expect_positive("the number of inputs", n_inputs)?;
-        call.expect_positive("the number of hidden units", n_hidden)?;
-        initialiser.check(call)?;
-        let initialiser = initialiser.with_gain_of(|gains| gains.memory);
-        let mut matrix = |name: &str, n_rows: usize| {
-            let (name, shape) = (format!("{scope}/{name}"), Shape::new(n_rows, 4 * n_hidden));
-            let values = initialiser.weights(&name, shape, n_hidden);
-            add(params, call, &name, shape, &values)
+        let size = CellSize {
+            n_inputs,
+            n_hidden,
+            n_blocks: 4,
         };
-        let (w_x, w_h) = (matrix("w_x", n_inputs)?, matrix("w_h", n_hidden)?);
-        let b = format!("{scope}/b");
-        let mut biases = initialiser.biases(&b, 4 * n_hidden, n_hidden);
-        for bias in &mut biases[n_hidden..2 * n_hidden] {
-            *bias += Self::FORGET_BIAS;
-        }
+        let call = Call::new(scope, "Lstm::build");
+        let mut cell = CellParams::new(params, call, size, initialiser)?;
+        let (w_x, w_h) = cell.add_weights()?;
         Ok(Lstm {
             scope: scope.to_string(),
             n_inputs,
             n_hidden,
             w_x,
             w_h,
-            b: add(params, call, &b, Shape::new(1, 4 * n_hidden), &biases)?,
+            b: cell.add_biases("b", |biases| {
+                for bias in &mut biases[n_hidden..2 * n_hidden] {
+                    *bias += Self::FORGET_BIAS;
+                }
+            })?,
         })
     }
 

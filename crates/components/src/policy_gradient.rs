@@ -70,8 +70,7 @@ impl Reinforce {
     /// When one is negative or not finite.
     pub fn check(&self) -> Result<(), Error> {
         let call = Call::new("reinforce", "Reinforce::check");
-        call.expect_not_negative("baseline_coefficient", self.baseline_coefficient)?;
-        call.expect_not_negative("entropy_coefficient", self.entropy_coefficient)
+        self.coefficients().check(call)
     }
 
     /// The loss of actions (one-hot) that had these returns.
@@ -110,8 +109,14 @@ impl Reinforce {
             values: baseline.map(|baseline| (baseline, returns)),
             square_factor: 1.0,
         };
-        let (of_baseline, of_entropy) = (self.baseline_coefficient, self.entropy_coefficient);
-        terms.loss(ctx, policy, of_baseline, of_entropy, Reduction::Mean)
+        terms.loss(ctx, policy, self.coefficients(), Reduction::Mean)
+    }
+
+    fn coefficients(&self) -> Coefficients {
+        Coefficients {
+            baseline_coefficient: self.baseline_coefficient,
+            entropy_coefficient: self.entropy_coefficient,
+        }
     }
 }
 
@@ -223,8 +228,7 @@ impl ImpalaLoss {
     pub fn check(&self) -> Result<(), Error> {
         self.v_trace.check()?;
         let call = Call::new("impala_loss", "ImpalaLoss::check");
-        call.expect_not_negative("baseline_coefficient", self.baseline_coefficient)?;
-        call.expect_not_negative("entropy_coefficient", self.entropy_coefficient)
+        self.coefficients().check(call)
     }
 
     /// The loss of what a network says about the states of a batch.
@@ -264,8 +268,28 @@ impl ImpalaLoss {
             values: Some((outputs.values, corrected.targets)),
             square_factor: 0.5,
         };
-        let (of_baseline, of_entropy) = (self.baseline_coefficient, self.entropy_coefficient);
-        terms.loss(ctx, policy, of_baseline, of_entropy, self.reduction)
+        terms.loss(ctx, policy, self.coefficients(), self.reduction)
+    }
+
+    fn coefficients(&self) -> Coefficients {
+        Coefficients {
+            baseline_coefficient: self.baseline_coefficient,
+            entropy_coefficient: self.entropy_coefficient,
+        }
+    }
+}
+
+/// Factors of two parts of a policy's loss.
+#[derive(Clone, Copy)]
+struct Coefficients {
+    baseline_coefficient: f32,
+    entropy_coefficient: f32,
+}
+
+impl Coefficients {
+    fn check(self, call: Call<'_>) -> Result<(), Error> {
+        call.expect_not_negative("baseline_coefficient", self.baseline_coefficient)?;
+        call.expect_not_negative("entropy_coefficient", self.entropy_coefficient)
     }
 }
 
@@ -288,8 +312,7 @@ impl Terms {
         &self,
         ctx: &mut dyn Ctx,
         policy: &SoftmaxPolicy,
-        baseline_coefficient: f32,
-        entropy_coefficient: f32,
+        coefficients: Coefficients,
         reduction: Reduction,
     ) -> Result<PolicyLoss, Error> {
         let weighted = ctx.mul(self.taken, self.advantages)?;
@@ -297,7 +320,7 @@ impl Terms {
         let policy_term = ctx.scale(weighted, -1.0)?;
         let entropies = policy.entropy(ctx, self.log_probabilities)?;
         let entropy = reduction.apply(ctx, entropies)?;
-        let bonus = ctx.scale(entropy, entropy_coefficient)?;
+        let bonus = ctx.scale(entropy, coefficients.entropy_coefficient)?;
         let mut loss = ctx.sub(policy_term, bonus)?;
         let mut baseline = None;
         if let Some((values, targets)) = self.values {
@@ -305,7 +328,7 @@ impl Terms {
             let squares = ctx.mul(errors, errors)?;
             let squares = reduction.apply(ctx, squares)?;
             let squares = ctx.scale(squares, self.square_factor)?;
-            let counted = ctx.scale(squares, baseline_coefficient)?;
+            let counted = ctx.scale(squares, coefficients.baseline_coefficient)?;
             loss = ctx.add(loss, counted)?;
             baseline = Some(squares);
         }

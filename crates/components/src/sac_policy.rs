@@ -69,19 +69,15 @@ impl SacPolicy {
         hidden: &[usize],
         initialiser: Initialiser,
     ) -> Result<SacPolicy, Error> {
-        let EnvironmentSpaces {
-            observation,
-            action,
-        } = spaces;
         let call = Call::new(scope, "SacPolicy::build");
-        let distribution = match n_elements(action) {
-            Some(_) => SacDistribution::Squashed(SquashedGaussian::build(scope, action)?),
+        let distribution = match n_elements(spaces.action) {
+            Some(_) => SacDistribution::Squashed(SquashedGaussian::build(scope, spaces.action)?),
             None => {
-                n_actions(call, action)?; // a tuple of discrete ones has no such critic
-                SacDistribution::Softmax(SoftmaxPolicy::build(scope, action)?)
+                n_actions(call, spaces.action)?; // a tuple of discrete ones has no such critic
+                SacDistribution::Softmax(SoftmaxPolicy::build(scope, spaces.action)?)
             }
         };
-        let n_inputs = n_features(call, observation)?;
+        let n_inputs = n_features(call, spaces.observation)?;
         let widths = [hidden, &[distribution.n_columns()]].concat();
         Ok(SacPolicy {
             network: Mlp::build(params, scope, n_inputs, &widths, initialiser)?,

@@ -56,15 +56,11 @@ impl TwinCritic {
         hidden: &[usize],
         initialiser: Initialiser,
     ) -> Result<TwinCritic, Error> {
-        let EnvironmentSpaces {
-            observation,
-            action,
-        } = spaces;
         let call = Call::new(scope, "TwinCritic::build");
-        let n_observation_columns = n_features(call, observation)?;
-        let (n_action_columns, n_values) = match n_elements(action) {
+        let n_observation_columns = n_features(call, spaces.observation)?;
+        let (n_action_columns, n_values) = match n_elements(spaces.action) {
             Some(n) => (n, 1),
-            None => (0, n_actions(call, action)?),
+            None => (0, n_actions(call, spaces.action)?),
         };
         let n_inputs = n_observation_columns + n_action_columns;
         let widths = [hidden, &[n_values]].concat();
