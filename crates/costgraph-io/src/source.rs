@@ -1,48 +1,28 @@
 //! From a file to its unpacked bytes, with a cap on how many come out.
 
 use shardgraph_costgraph::{Error, ErrorKind};
-use shardgraph_storage::{Error as StorageError, Source, unpacking_error};
+use shardgraph_storage::{Source, unpacking_error};
 use std::{io::Read, path::Path};
 
 /// All bytes of a file, unpacked.
 pub(crate) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, Error> {
-    read(&Source::open(path).map_err(error)?, max_bytes)
+    read(&Source::open(path)?, max_bytes)
 }
 
 /// All bytes of `raw`, unpacked when they begin as gzip or Zstandard do.
 pub(crate) fn read_all(name: &str, raw: &[u8], max_bytes: u64) -> Result<Vec<u8>, Error> {
-    read(&Source::from_bytes(name, raw).map_err(error)?, max_bytes)
+    read(&Source::from_bytes(name, raw)?, max_bytes)
 }
 
 fn read(source: &Source<'_>, max_bytes: u64) -> Result<Vec<u8>, Error> {
     let mut content = Vec::new();
-    let mut unpacked = source
-        .unpacked()
-        .map_err(error)?
-        .take(max_bytes.saturating_add(1));
+    let mut unpacked = source.unpacked()?.take(max_bytes.saturating_add(1));
     let n_read = unpacked.read_to_end(&mut content);
-    n_read.map_err(|e| error(unpacking_error(e, source.name(), 0)))?;
+    n_read.map_err(|error| unpacking_error(error, source.name(), 0))?;
     if content.len() as u64 > max_bytes {
         let message =
             format!("more than {max_bytes} bytes (unpacked); the option max_bytes allows no more");
         return Err(Error::new(ErrorKind::TooLarge, message).or_at(source.name(), 0, 0));
     }
     Ok(content)
-}
-
-fn error(error: StorageError) -> Error {
-    match error {
-        StorageError::Io {
-            file,
-            doing,
-            source,
-        } => Error::io(doing, Path::new(&file), source),
-        StorageError::Compression { file, reason, .. } => {
-            Error::new(ErrorKind::Compression, reason).or_at(&file, 0, 0)
-        }
-        StorageError::NotReadable { file, reason } => {
-            Error::new(ErrorKind::Io, reason).or_at(&file, 0, 0)
-        }
-        other => Error::new(ErrorKind::Io, other.to_string()),
-    }
 }

@@ -1,8 +1,6 @@
 //! The crate's one error: a kind, a place in a file where there is one, and a sentence that says what would have been right.
 
-use std::{io, path::Path};
-
-use shardgraph_error::{Class, Escaped, SourcePos};
+use shardgraph_error::{Class, Kind, LocatedError};
 
 /// What went wrong, coarsely: enough to choose an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +26,19 @@ pub enum ErrorKind {
     Schedule,
 }
 
+impl Kind for ErrorKind {
+    const IO: Self = Self::Io;
+    const COMPRESSION: Self = Self::Compression;
+
+    /// A schedule that breaks the rules is none of the user's.
+    fn class(self) -> Class {
+        match self {
+            ErrorKind::Schedule => Class::NoAnswer,
+            _ => Class::Input,
+        }
+    }
+}
+
 /// Everything that this crate's functions can fail with.
 ///
 /// ```
@@ -42,80 +53,7 @@ pub enum ErrorKind {
 /// assert_eq!(error.kind(), ErrorKind::Graph);
 /// assert_eq!(error.to_string(), "the graph has a cycle: `a` -> `b` -> `a`");
 /// ```
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct Error(Box<Inner>);
-
-#[derive(Debug, thiserror::Error)]
-#[error("{place}{}", Escaped(.message))]
-struct Inner {
-    kind: ErrorKind,
-    place: SourcePos,
-    message: String,
-    source: Option<io::Error>,
-}
-
-impl Error {
-    /// An error without a place.
-    #[must_use]
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner {
-            kind,
-            place: SourcePos::default(),
-            message: message.into(),
-            source: None,
-        }))
-    }
-
-    /// An operating-system error while `doing` (a verb phrase such as "open") `path`.
-    #[must_use]
-    pub fn io(doing: &str, path: &Path, source: io::Error) -> Error {
-        let mut error = Error::new(ErrorKind::Io, format!("cannot {doing}: {source}"));
-        error.0.place.file = path.display().to_string();
-        error.0.source = Some(source);
-        error
-    }
-
-    /// The same error, placed in `file` unless it already has a place.
-    #[must_use]
-    pub fn or_at(mut self, file: &str, line: u64, column: u64) -> Error {
-        if self.0.place == SourcePos::default() {
-            self.0.place = SourcePos {
-                file: file.to_owned(),
-                line,
-                column,
-            };
-        }
-        self
-    }
-
-    /// What went wrong, coarsely.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.0.kind
-    }
-
-    /// The class of the failure: the program's exit code. A schedule that breaks the rules is none of the user's.
-    #[must_use]
-    pub fn class(&self) -> Class {
-        match self.0.kind {
-            ErrorKind::Schedule => Class::NoAnswer,
-            _ => Class::Input,
-        }
-    }
-
-    /// Where it went wrong; all fields are empty when no file was involved.
-    #[must_use]
-    pub fn place(&self) -> &SourcePos {
-        &self.0.place
-    }
-
-    /// The sentence without the place.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.0.message
-    }
-}
+pub type Error = LocatedError<ErrorKind>;
 
 #[cfg(test)]
 mod tests {

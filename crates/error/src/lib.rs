@@ -1,6 +1,6 @@
 //! Classes of failures, which are the program's exit codes, and the one error of a wrong setting.
 //!
-//! Every crate has an error enum of its own with a method `class`; this crate holds what those enums share.
+//! Every crate has an error of its own with a method `class`; this crate holds what those errors share.
 //!
 //! ```text
 //! graph::Error ─┐
@@ -9,6 +9,7 @@
 //!
 //! SettingError { field, given, expected }   one setting outside of its range; its class is Input
 //! SourcePos { file, line, column }          position of what a file holds, in front of a message
+//! LocatedError<K> { kind, place, message }  error of the readers of files: K is the crate's own enum of kinds
 //! words!                                    an enum whose values are words of the command line
 //! ```
 //!
@@ -23,11 +24,13 @@
 
 #![forbid(unsafe_code)]
 
+mod located;
 mod source_pos;
 mod words;
 
 use std::fmt;
 
+pub use located::{Kind, LocatedError};
 pub use source_pos::{Escaped, SourcePos};
 pub use words::alternatives;
 

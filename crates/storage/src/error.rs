@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use shardgraph_error::Class;
+use shardgraph_error::{Class, Kind, LocatedError};
 
 /// Everything that this crate's functions can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,23 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         Class::Input
+    }
+}
+
+impl<K: Kind> From<Error> for LocatedError<K> {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io {
+                file,
+                doing,
+                source,
+            } => Self::io(doing, Path::new(&file), source),
+            Error::NotReadable { file, reason } => Self::new(K::IO, reason).or_at(&file, 0, 0),
+            Error::Compression { file, line, reason } => {
+                Self::new(K::COMPRESSION, reason).or_at(&file, line, 0)
+            }
+            other => Self::new(K::IO, other.to_string()),
+        }
     }
 }
 
