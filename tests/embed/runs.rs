@@ -226,7 +226,18 @@ fn a_wrong_command_leaves_the_graph_of_a_killed_run() {
         "{}",
         ended.stderr
     );
-    assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
+    assert_has_metrics_alone(&work);
+}
+
+/// Nothing of a run that has ended is in its folder but its metrics.
+fn assert_has_metrics_alone(work: &Path) {
+    let names = fs::read_dir(work).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names[0].starts_with("events.out.tfevents."), "{names:?}");
+    assert_eq!(names[1], "metrics.jsonl");
 }
 
 /// A run on a text that is broken off has its graph in buckets still when it goes on, and leaves nothing behind.
@@ -262,11 +273,9 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
         ended.stderr
     );
     assert!(out.exists());
-    assert_eq!(
-        fs::read_dir(&work).unwrap().count(),
-        0,
-        "the folder is empty again"
-    );
+    assert_has_metrics_alone(&work);
+    let metrics = fs::read_to_string(work.join("metrics.jsonl")).unwrap();
+    assert_eq!(metrics.lines().count(), 400, "two orders of 200 epochs");
 }
 
 /// The limit is one of the process, and not of the tables alone.

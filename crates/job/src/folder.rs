@@ -116,6 +116,15 @@ impl Folder {
         Ok((folder, newest))
     }
 
+    /// The same folder for a run that begins again: its metrics will be empty.
+    #[must_use]
+    pub fn without_metrics(self) -> Folder {
+        Folder {
+            begun_at: None,
+            ..self
+        }
+    }
+
     fn hold(path: &Path, files: &[&str]) -> Result<Folder, Error> {
         let lock = FolderLock::take(path)?;
         remove_leftovers(path);

@@ -1,5 +1,6 @@
 //! Metrics of a run's steps: `metrics.jsonl` for programs, and a TensorBoard event file for people.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -114,6 +115,8 @@ impl Metrics {
 struct Appended {
     path: PathBuf,
     file: fs::File,
+    /// Nothing was appended since the last sync.
+    is_synced: Cell<bool>,
 }
 
 impl Appended {
@@ -121,16 +124,26 @@ impl Appended {
         write_atomic(&path, |out| out.write_all(kept)).map_err(Error::io(&path))?;
         let file = fs::OpenOptions::new().append(true).open(&path);
         let file = file.map_err(Error::io(&path))?;
-        Ok(Appended { path, file })
+        let is_synced = Cell::new(true);
+        Ok(Appended {
+            path,
+            file,
+            is_synced,
+        })
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.is_synced.set(false);
         let written = self.file.write_all(bytes);
         written.map_err(Error::io(&self.path))
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.file.sync_data().map_err(Error::io(&self.path))
+        if !self.is_synced.get() {
+            self.file.sync_data().map_err(Error::io(&self.path))?;
+            self.is_synced.set(true);
+        }
+        Ok(())
     }
 }
 

@@ -23,11 +23,16 @@ impl RunRecorder {
         Ok(RunRecorder { folder, metrics })
     }
 
-    /// Recorder of checkpoints alone: where the metrics lie elsewhere, nothing is appended here.
+    /// Recorder of a run whose checkpoints lie in `folder`, and whose metrics lie in another.
     #[must_use]
-    pub fn of_checkpoints(folder: Folder) -> RunRecorder {
-        let metrics = None;
+    pub fn with_metrics(folder: Folder, metrics: Metrics) -> RunRecorder {
+        let metrics = Some(metrics);
         RunRecorder { folder, metrics }
+    }
+
+    /// Gives the metrics to the recorder of another folder's checkpoints; what is appended here from then on is dropped.
+    pub fn take_metrics(&mut self) -> Option<Metrics> {
+        self.metrics.take()
     }
 
     /// Appends a line to the metrics and its scalars to the event file, with the time of now.

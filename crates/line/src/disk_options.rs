@@ -19,9 +19,6 @@ pub struct DiskOptions {
     pub checkpoint_s: f64,
     /// Longest wait for the disk.
     pub deadline: Duration,
-    /// True: each pass is reported with its loss, as [`TrainOptions::reports`](crate::TrainOptions)
-    /// does in memory. A run that goes on must have been reported from its start.
-    pub reports: bool,
 }
 
 impl Default for DiskOptions {
@@ -34,7 +31,6 @@ impl Default for DiskOptions {
             schedule: Schedule::Auto,
             checkpoint_s: 60.0,
             deadline: Duration::from_secs(600),
-            reports: false,
         }
     }
 }

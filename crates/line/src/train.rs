@@ -21,6 +21,7 @@ mod disk_use;
 mod exchange;
 mod export;
 mod io_worker;
+mod metrics;
 mod partition_buffer;
 mod pipeline;
 mod rank_devices;
@@ -46,6 +47,7 @@ use std::path::Path;
 
 use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 use shardgraph_graph::Graph;
+use shardgraph_job::Metrics;
 
 use crate::schedule::Layout;
 use crate::{Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Store, Trial};
@@ -75,8 +77,8 @@ pub struct Progress<'t> {
     pub samples: u64,
     /// Samples of the whole run; 0 beside a trial.
     pub n_samples: u64,
-    /// The pass that has just ended; with the softmax loss, and where [`TrainOptions::reports`]
-    /// or [`DiskOptions::reports`] asks for it.
+    /// The pass that has just ended; with the softmax loss, with tables on disk, and where
+    /// [`TrainOptions::reports`] asks for it.
     pub pass: Option<PassReport>,
     /// True within a choice, whose number of trials is not known; its samples are those of a trial.
     pub is_choice: bool,
@@ -149,10 +151,12 @@ pub struct TrainedOnDisk {
 }
 
 /// Paths and options of a run whose tables lie on disk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct DiskRun<'p> {
-    /// Folder of the tables and checkpoints.
+    /// Folder of the tables, the checkpoints and the metrics.
     pub work: &'p Path,
+    /// Metrics in another folder, cut back to the step that [`check_work_folder`] gave.
+    pub metrics: Option<Metrics>,
     /// The .npy file of the embedding; its labels lie beside it.
     pub npy: &'p Path,
     /// Memory, order and checkpoints.
@@ -315,8 +319,8 @@ pub(crate) fn softmax_training(
 /// As [`train`], with tables on disk and bounded memory, straight to a .npy file.
 ///
 /// An interrupted run, even one ended by kill -9, goes on from its last checkpoint when it is
-/// started again with the same settings in the same folder, to the same bits. The folder is empty
-/// again once the file is written.
+/// started again with the same settings in the same folder, to the same bits. Of the run, the folder
+/// has the metrics alone once the file is written: a line for each pass.
 ///
 /// ```
 /// use shardgraph_device::Device;
@@ -328,7 +332,8 @@ pub(crate) fn softmax_training(
 ///
 /// let store = Store::from_edges(4, &[(0, 1), (1, 2), (2, 3)], 1, NodeLabels::numbers(4))?;
 /// let config = Config { dim: 4, ..Config::default() };
-/// let disk = DiskRun { work: &work, npy: &npy, options: &DiskOptions::default() };
+/// let options = DiskOptions::default();
+/// let disk = DiskRun { work: &work, metrics: None, npy: &npy, options: &options };
 /// train_on_disk(&store, &config, &Device::host(), disk, &mut |_| {})?;
 /// let in_memory = train(&store, &config, &Device::host(), &mut |_| {})?;
 /// assert_eq!(formats::read(&npy, None)?, in_memory.embedding);
@@ -365,11 +370,11 @@ pub fn train_on_disk(
         losses: None,
         resident: &resident,
     };
-    let (checkpoint, mut recorder) = TableCheckpoint::open(disk.work, &context)?;
+    let (checkpoint, mut recorder) = TableCheckpoint::open(disk.work, disk.metrics, &context)?;
     let start = checkpoint.position();
     let losses = LossSum::resumed(start.losses);
     let context = RunContext {
-        losses: options.reports.then_some(&losses),
+        losses: Some(&losses),
         ..context
     };
     let run = TableRun {

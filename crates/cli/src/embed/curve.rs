@@ -4,8 +4,6 @@
 use shardgraph_line::{Component, Order, PassReport, Selection, Trial};
 use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 
-use super::run_metrics::table_of;
-
 /// Kinds of tables that have epochs, each a line of its own colour.
 const KINDS: [&str; 3] = ["order 1", "order 2", "softmax"];
 
@@ -56,7 +54,7 @@ fn of_passes(passes: &[PassReport]) -> [Panel; 2] {
     let mut losses = panel("training", "loss before updates");
     let mut norms = panel("rows of the training", "root mean square of lengths");
     for (colour, kind) in KINDS.into_iter().enumerate() {
-        let own = || passes.iter().filter(|pass| table_of(pass) == kind);
+        let own = || passes.iter().filter(|pass| pass.table() == kind);
         if own().next().is_none() {
             continue;
         }

@@ -1,6 +1,7 @@
 //! A training as it goes on: the bar of its samples, its passes, and the metrics of its run.
 
 use serde::Serialize;
+use shardgraph_job::Metrics;
 use shardgraph_line::PassReport;
 
 use super::run_metrics::RunMetrics;
@@ -44,17 +45,23 @@ impl Show {
             None => {
                 let n_trials = self.n_trials + 1;
                 self.samples.set_length(progress.n_samples);
+                self.passes.extend(progress.pass);
+                let pass = self.passes.last();
                 self.samples
                     .update(progress.samples, || match progress.is_choice {
                         true => format!("trial {n_trials}"),
-                        false => String::new(),
+                        false => pass.map(message_of_pass).unwrap_or_default(),
                     });
             }
         }
-        self.passes.extend(progress.pass);
         if let (Some(metrics), None) = (&mut self.metrics, &self.failure) {
             self.failure = metrics.step(progress).err();
         }
+    }
+
+    /// Metrics for the recorder of the run's checkpoints; steps add nothing to them here from then on.
+    pub(super) fn take_metrics(&mut self) -> Option<Metrics> {
+        self.metrics.as_mut()?.take()
     }
 
     /// The passes so far.
@@ -72,4 +79,10 @@ impl Show {
             None => Ok(()),
         }
     }
+}
+
+fn message_of_pass(pass: &PassReport) -> String {
+    let loss = pass.loss.map(|loss| format!(", loss {loss:.4}"));
+    let loss = loss.unwrap_or_default();
+    format!("{}, epoch {}{loss}", pass.table(), pass.epoch)
 }

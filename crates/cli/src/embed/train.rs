@@ -67,7 +67,8 @@ pub(crate) struct TrainArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tables on disk")]
 struct DiskArgs {
-    /// Keep tables in this folder, at most --memory-limit of them in memory; a run that was broken off goes on there
+    /// Keep tables in this folder, at most --memory-limit of them in memory; a run that was broken off goes on there.
+    /// Metrics, which stay when the tables go, lie there where no --run says otherwise
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// auto: few loads (pinned context groups for order 2, BETA for order 1); row-major for comparison
@@ -88,14 +89,8 @@ struct DiskArgs {
 
 impl DiskArgs {
     /// The options, checked.
-    fn options(
-        &self,
-        memory: u64,
-        device: DeviceKind,
-        reports: bool,
-    ) -> anyhow::Result<DiskOptions> {
+    fn options(&self, memory: u64, device: DeviceKind) -> anyhow::Result<DiskOptions> {
         let options = DiskOptions {
-            reports,
             memory,
             program_bytes: program_bytes(device),
             schedule: self.schedule,
@@ -184,14 +179,14 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let form = checked_form(args)?;
     check_tables(args, settings.selection(&config).is_some())?;
     let memory = args.import.memory_limit;
-    let options = (args.disk).options(memory, device.kind(), args.run.is_some())?;
+    let options = args.disk.options(memory, device.kind())?;
     let config = Config {
         mode: Some(config.mode_on(device.kind())),
         ..config
     };
-    let n_passes = match &args.disk.work {
-        Some(work) => passes_before(work, &config)?, // before hours of reading
-        None => 0,
+    let resumed_at = match &args.disk.work {
+        Some(work) => step_before(work, &config)?, // before hours of reading
+        None => None,
     };
     let timer = Timer::start(&Device::host());
     let (store, kept) = loaded(args, &config, &device, form)?;
@@ -212,7 +207,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         device: &device,
     };
     note_ranks(&args.report, training);
-    let metrics = (args.run.as_deref()).map(|path| RunMetrics::new(path, n_passes));
+    let metrics = (args.run.as_deref()).map(|path| RunMetrics::new(path, resumed_at));
     let time_limit = select.as_ref().and_then(|select| select.time_limit_s);
     let mut show = Show::new(&args.report, time_limit, metrics.transpose()?);
     let took = match (&args.disk.work, &select) {
@@ -247,8 +242,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     args.report.answer(&answer, &layout)
 }
 
-/// Passes that were over at the last checkpoint in a folder, from which the same command goes on.
-fn passes_before(work: &Path, config: &Config) -> anyhow::Result<u64> {
+/// Step of the last checkpoint in a folder, from which the same command goes on.
+fn step_before(work: &Path, config: &Config) -> anyhow::Result<Option<u64>> {
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| format!(" {}", word.display()));
     let command = format!("shardgraph{}", words.collect::<String>());
@@ -527,6 +522,7 @@ fn on_disk(
     } = training;
     let disk = DiskRun {
         work: place.work,
+        metrics: show.take_metrics(),
         npy: &args.out,
         options: place.options,
     };

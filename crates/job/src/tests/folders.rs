@@ -305,7 +305,7 @@ fn files_beside_a_checkpoint_belong_to_it() {
     let scratch = tempfile::tempdir().unwrap();
     let rows = scratch.path().join("00000007.rows");
     let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
-    let recorder = RunRecorder::of_checkpoints(folder);
+    let recorder = RunRecorder::open(folder).unwrap();
     let with_rows = |step| {
         let mut checkpoint = checkpoint(step);
         checkpoint.add_beside("00000007.rows", 5).unwrap();
@@ -321,8 +321,8 @@ fn files_beside_a_checkpoint_belong_to_it() {
     let newest = found().unwrap().unwrap();
     assert_eq!(newest.step(), 2);
     assert_eq!(newest.files_beside(), with_rows(2).files_beside());
-    let names = listing(scratch.path());
-    assert_eq!(names, ["00000007.rows", "checkpoint-0000000002"]);
+    assert!(rows.exists() && scratch.path().join("checkpoint-0000000002").exists());
+    assert!(!scratch.path().join("checkpoint-0000000001").exists());
     fs::write(&rows, "1234").unwrap();
     let error = found().unwrap_err().to_string();
     let want = "MANIFEST says 5 bytes, and there are 4 bytes;";
@@ -337,7 +337,47 @@ fn files_beside_a_checkpoint_belong_to_it() {
     let files = Checkpoint::newest_files(scratch.path(), &["run.json"]);
     assert_eq!(files.unwrap().unwrap().step(), 2);
     recorder.remove_checkpoints().unwrap();
-    assert!(listing(scratch.path()).is_empty());
+    assert!(found().unwrap().is_none());
+}
+
+/// Metrics lie in one folder and checkpoints in another: the run goes on from the checkpoint, in both.
+#[test]
+fn metrics_may_lie_in_another_folder_than_checkpoints() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [shown, work] = ["shown", "work"].map(|name| scratch.path().join(name));
+    let lines = || fs::read_to_string(shown.join("metrics.jsonl")).unwrap();
+    {
+        let folder = Folder::of_new_run(&shown, &[], &[]).unwrap();
+        let mut of_metrics = RunRecorder::open(folder).unwrap();
+        let metrics = of_metrics.take_metrics().unwrap();
+        assert!(of_metrics.take_metrics().is_none());
+        let held = Folder::of_new_run(&work, FILES, &[]).unwrap();
+        let mut recorder = RunRecorder::with_metrics(held, metrics);
+        for step in 1..=3 {
+            recorder.append(&Report { step }, &[]).unwrap();
+            of_metrics.append(&Report { step: 7 }, &[]).unwrap();
+            if step == 2 {
+                recorder.write_checkpoint(&checkpoint(step)).unwrap();
+            }
+        }
+    }
+    assert_eq!(lines().lines().count(), 3);
+    let (held, newest) = Folder::of_old_run(&work, FILES).unwrap();
+    let folder = Folder::of_run_resumed_elsewhere(&shown, newest.step(), &[]).unwrap();
+    let metrics = folder.open_metrics(2e9).unwrap();
+    drop(RunRecorder::with_metrics(held, metrics));
+    assert_eq!(lines().lines().count(), 2);
+    assert!(!work.join("metrics.jsonl").exists());
+    // A run that begins again has none of the lines that are there.
+    let (held, _) = Folder::of_old_run(&work, FILES).unwrap();
+    fs::copy(shown.join("metrics.jsonl"), work.join("metrics.jsonl")).unwrap();
+    drop(RunRecorder::open(held.without_metrics()).unwrap());
+    assert_eq!(fs::read(work.join("metrics.jsonl")).unwrap(), b"");
+}
+
+#[derive(serde::Serialize)]
+struct Report {
+    step: u64,
 }
 
 /// No rank of another folder could go on from a part of a checkpoint.

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardgraph_job::{Checkpoint, Folder, RunRecorder};
+use shardgraph_job::{Checkpoint, Folder, Metrics, RunRecorder};
 use shardgraph_storage::FolderLock;
 
 use super::context::RunContext;
@@ -39,8 +39,15 @@ pub(super) struct Position {
     pub(super) n_steps: u64,
     /// Samples of the run so far.
     pub(super) samples: u64,
-    /// Losses of the pass so far, where passes are reported.
+    /// Losses of the pass so far.
     pub(super) losses: PartialLosses,
+}
+
+impl Position {
+    /// Nothing is trained: a run begins here, even where this follows the steps of one that ended.
+    fn is_begin(&self) -> bool {
+        self.samples == 0
+    }
 }
 
 /// State of a run in its checkpoint.
@@ -99,22 +106,32 @@ pub(super) struct TableCheckpoint {
 
 impl TableCheckpoint {
     /// Begins a run in a folder, or finds the interrupted one there; the recorder holds the folder.
+    ///
+    /// Metrics lie in the folder, where none are given.
     pub(super) fn open(
         folder: &Path,
+        metrics: Option<Metrics>,
         run: &RunContext<'_>,
     ) -> Result<(TableCheckpoint, RunRecorder), Error> {
         let mut state = RunState::initial(run);
         let is_new = !has_unfinished_run(folder);
-        let recorder = RunRecorder::of_checkpoints(match is_new {
+        let held = match is_new {
             true => Folder::of_new_run(folder, FILES, &[])?,
             false => {
                 let (held, newest) = Folder::of_old_run(folder, FILES)?;
                 let found = RunState::of(&newest)?;
                 found.check_same_run(newest.origin(), &state)?;
                 state = found;
-                held
+                match state.position.is_begin() {
+                    true => held.without_metrics(),
+                    false => held,
+                }
             }
-        });
+        };
+        let recorder = match metrics {
+            Some(metrics) => RunRecorder::with_metrics(held, metrics),
+            None => RunRecorder::open(held)?,
+        };
         let files: BTreeMap<TableKey, u64> = state.files.iter().copied().collect();
         let mut checkpoint = TableCheckpoint {
             folder: folder.to_owned(),
@@ -279,26 +296,26 @@ pub fn has_unfinished_run(folder: &Path) -> bool {
 }
 
 /// Refuses a folder that a run with these settings cannot have, before the graph is read; gives the
-/// passes of all orders that were over at the last checkpoint there, 0 where a run is to begin.
+/// step of the checkpoint that the run goes on from, none where it is to begin.
 ///
 /// Another process trains there, another run was interrupted there, or files lie there that look
 /// like a run's. The softmax loss has no tables on disk.
 ///
 /// # Errors
 /// As [`crate::train_on_disk`]: [`Error::Setting`], [`Error::Checkpoint`], [`Error::Job`] or [`Error::Io`].
-pub fn check_work_folder(folder: &Path, config: &Config) -> Result<u64, Error> {
+pub fn check_work_folder(folder: &Path, config: &Config) -> Result<Option<u64>, Error> {
     super::check_on_disk(config)?;
     if !folder.exists() {
-        return Ok(0);
+        return Ok(None);
     }
     let _lock = lock_work_folder(folder)?;
     let Some(newest) = Checkpoint::newest_files(folder, FILES)? else {
-        return refuse_foreign_files(folder).map(|()| 0);
+        return refuse_foreign_files(folder).map(|()| None);
     };
     let state = RunState::of(&newest)?;
     if state.config != normalised(config) {
         return Err(wrong(newest.origin(), "a run with other settings"));
     }
-    let Position { orders, pass, .. } = state.position;
-    Ok(orders as u64 * u64::from(config.epochs) + u64::from(pass))
+    let position = state.position;
+    Ok((!position.is_begin()).then_some(position.n_steps))
 }

@@ -22,6 +22,18 @@ pub struct PassReport {
     pub row_norm: Option<f64>,
 }
 
+impl PassReport {
+    /// The kind of table that the pass trained.
+    #[must_use]
+    pub fn table(&self) -> &'static str {
+        match self.order {
+            None => "softmax",
+            Some(Order::First) => "order 1",
+            Some(_) => "order 2",
+        }
+    }
+}
+
 /// Losses of a part of a pass, as a checkpoint holds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

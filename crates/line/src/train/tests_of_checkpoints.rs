@@ -17,7 +17,7 @@ fn a_run_of_another_version_is_refused() {
     let (store, config) = (two_communities(64, 4), small(Order::Second));
     let (place, disk) = (Folder::new(), DiskOptions::default());
     let device = Device::host();
-    drop(TableCheckpoint::open(&place.work(), &context(&store, &config, &device)).unwrap());
+    drop(TableCheckpoint::open(&place.work(), None, &context(&store, &config, &device)).unwrap());
     let newest = Checkpoint::newest(&place.work(), &[]).unwrap().unwrap();
     let text = String::from_utf8(newest.file("run.json").unwrap().to_vec()).unwrap();
     let mut older = Checkpoint::new(1);
@@ -26,7 +26,7 @@ fn a_run_of_another_version_is_refused() {
     let text = text.replace(version, "\"schema_version\": 10");
     older.add("run.json", text.into_bytes()).unwrap();
     let (held, _) = shardgraph_job::Folder::of_old_run(&place.work(), &[]).unwrap();
-    let recorder = RunRecorder::of_checkpoints(held);
+    let recorder = RunRecorder::open(held).unwrap();
     recorder.write_checkpoint(&older).unwrap();
     drop(recorder);
     let error = place.train(&store, &config, &disk, &mut |_| {});
@@ -89,6 +89,34 @@ fn damaged_files_of_a_run_are_found() {
     );
 }
 
+/// A kill after the answer is written, and before the last checkpoint goes: the next run begins, with metrics of its own.
+#[test]
+fn a_run_that_begins_behind_one_that_ended_has_its_own_metrics() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let (place, device) = (Folder::new(), Device::host());
+    let disk = DiskOptions::default();
+    place.train(&store, &config, &disk, &mut |_| {}).unwrap();
+    let (whole, metrics) = (place.answer(), place.metrics());
+    let n_lines = metrics.lines().count();
+    assert_eq!(n_lines, config.epochs as usize);
+    let opened = TableCheckpoint::open(&place.work(), None, &context(&store, &config, &device));
+    let (mut checkpoint, recorder) = opened.unwrap();
+    let anew = Position {
+        n_steps: 1 << 20,
+        ..Position::default()
+    };
+    recorder
+        .write_checkpoint(&checkpoint.at(anew).unwrap())
+        .unwrap();
+    fs::write(place.work().join("metrics.jsonl"), metrics).unwrap();
+    drop((checkpoint, recorder));
+    assert_eq!(check_work_folder(&place.work(), &config).unwrap(), None);
+    place.train(&store, &config, &disk, &mut |_| {}).unwrap();
+    assert!(place.answer() == whole);
+    assert_eq!(place.metrics().lines().count(), n_lines);
+    assert!(place.has_metrics_alone());
+}
+
 #[test]
 fn a_file_that_a_resumed_run_would_need_stays() {
     let (store, config) = (two_communities(64, 4), small(Order::Second));
@@ -100,7 +128,7 @@ fn a_file_that_a_resumed_run_would_need_stays() {
         group: 0,
     };
     let write = |file: &RowsFile| fs::write(&file.path, "rows").unwrap();
-    let (mut checkpoint, recorder) = TableCheckpoint::open(&work, &run).unwrap();
+    let (mut checkpoint, recorder) = TableCheckpoint::open(&work, None, &run).unwrap();
     let (first, replaced) = checkpoint.new_file(key);
     assert_eq!(replaced, None);
     write(&first);
@@ -118,7 +146,7 @@ fn a_file_that_a_resumed_run_would_need_stays() {
     write(&third);
     // Broken off here, the next run finds the first file and throws the others away.
     drop((checkpoint, recorder));
-    let (resumed, _recorder) = TableCheckpoint::open(&work, &run).unwrap();
+    let (resumed, _recorder) = TableCheckpoint::open(&work, None, &run).unwrap();
     assert_eq!(resumed.file(key).as_ref(), Some(&first));
     assert!(first.path.exists() && !second.path.exists() && !third.path.exists());
 }

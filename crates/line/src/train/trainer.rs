@@ -33,7 +33,7 @@ pub(super) struct TableRun<'r> {
     pub(super) wants_contexts: bool,
 }
 
-/// Disk of a run: its options, its files of rows, and the recorder of its checkpoints.
+/// Disk of a run: its options, its files of rows, and the recorder of its checkpoints and metrics.
 pub(super) struct RunDisk<'r> {
     pub(super) options: &'r DiskOptions,
     pub(super) checkpoint: TableCheckpoint,
@@ -257,9 +257,12 @@ impl<T: Scalar> shardgraph_job::Trainer for TableTrainer<'_, T> {
         })
     }
 
-    /// Trials of a choice are in the same metrics, which the caller writes.
-    fn record(&mut self, _: &Progress<'static>, _: &mut RunRecorder) -> Result<(), Error> {
-        Ok(())
+    fn record(
+        &mut self,
+        progress: &Progress<'static>,
+        recorder: &mut RunRecorder,
+    ) -> Result<(), Error> {
+        progress.append_to(recorder, self.position.n_steps)
     }
 
     fn checkpoint(&mut self, _: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {

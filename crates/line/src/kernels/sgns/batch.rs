@@ -1,7 +1,7 @@
 //! The deterministic mode: coefficients from standing tables, then one update a row, in a fixed order.
 
 use super::draws::{Purpose, philox};
-use super::host::{HostSamples, coefficient, loss_of};
+use super::host::{HostSamples, coefficient, loss_of_sample};
 use super::{EdgeOrder, Element, FallingRate, OP, Samples, Tables, Trainer};
 use shardgraph_device::{Arg, Buffer, Error, Launch};
 
@@ -113,14 +113,14 @@ impl Trainer {
             let u = drawn.draw(i, targets, None);
             let source = &vertex[u as usize * dim..][..dim];
             let source: Vec<f32> = source.iter().map(|v| v.get()).collect();
-            let mut loss = 0.0;
-            for (slot, &target) in targets.iter().enumerate() {
-                let dot = dot_of(&source, &context[target as usize * dim..][..dim]);
-                factors.push(coefficient(dot, slot == 0, rate));
-                loss += loss_of(dot, slot == 0);
-            }
+            let rows = targets
+                .iter()
+                .map(|&target| &context[target as usize * dim..][..dim]);
+            let dots: Vec<f32> = rows.map(|row| dot_of(&source, row)).collect();
+            let of_slot = |(slot, &dot)| coefficient(dot, slot == 0, rate);
+            factors.extend(dots.iter().enumerate().map(of_slot));
             sources.push(u);
-            losses.push(loss);
+            losses.push(loss_of_sample(dots.into_iter()));
         }
         Ok(Pass {
             sources,

@@ -22,7 +22,7 @@ use shardgraph_device::{Buffer, Error};
 
 #[cfg(test)]
 pub(super) use logistic::exp;
-pub(super) use logistic::{coefficient, loss_of};
+pub(super) use logistic::{coefficient, loss_of_sample};
 pub(super) use samples::HostSamples;
 
 /// One sample after the other. `step` has checked that every row that a sample names exists, in the tables and their squares.

@@ -34,7 +34,7 @@ fn moves(current: &[GroupKey], case: Case<'_>) -> Vec<Move> {
         },
         ..context(&store, &config, &device)
     };
-    let (mut checkpoint, _recorder) = TableCheckpoint::open(folder.path(), &run).unwrap();
+    let (mut checkpoint, _recorder) = TableCheckpoint::open(folder.path(), None, &run).unwrap();
     for &GroupKey { table, group } in case.on_disk {
         checkpoint.new_file(TableKey {
             order: 2,

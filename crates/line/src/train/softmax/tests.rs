@@ -283,6 +283,7 @@ fn settings_that_the_loss_lacks_are_refused_by_name() {
     }
     let folder = tempfile::tempdir().unwrap();
     let disk = DiskRun {
+        metrics: None,
         work: folder.path(),
         npy: &folder.path().join("rows.npy"),
         options: &DiskOptions::default(),

@@ -18,7 +18,7 @@ use super::super::element::Element;
 use super::half_rows::{round_row, widen_row, word_of_slot};
 use super::kernel::{WIDTH, dots, load, store};
 use super::lanes::equal;
-use super::logistic::{loss_of, sigmoid_of_less};
+use super::logistic::{loss_of_sample, sigmoid_of_less};
 use super::queue::{Prefetch, Queue};
 use super::scratch::{MAX_SLOTS, Raw};
 
@@ -122,8 +122,7 @@ impl Block {
     }
 
     fn loss(&self, sample: usize) -> f32 {
-        let of_slot = |(slot, dots): (usize, &OfRun)| loss_of(dots[sample % RUN], slot == 0);
-        self.dots.iter().enumerate().map(of_slot).sum()
+        loss_of_sample(self.dots.iter().map(|dots| dots[sample % RUN]))
     }
 }
 

@@ -35,8 +35,17 @@ pub(in super::super) fn exp(x: f32) -> f32 {
     f32::from_bits(exponent.wrapping_add(127) << 23) * sum
 }
 
-/// `-ln sigmoid(dot)` of the edge's own target, `-ln sigmoid(-dot)` of a negative.
-pub(in super::super) fn loss_of(dot: f32, positive: bool) -> f32 {
-    let x = (if positive { dot } else { -dot }).clamp(-DOT_CLAMP, DOT_CLAMP);
-    (-x.abs()).exp().ln_1p() + (-x).max(0.0)
+/// Loss of a sample, from its dot products: `-ln sigmoid(dot)` of the edge's own target, which is the first, and
+/// `-ln sigmoid(-dot)` of each negative.
+///
+/// With `-ln sigmoid(x) = max(-x, 0) + ln(1 + e^-|x|)`, all logarithms are one of a product, which is at most 2 for each slot.
+#[inline(always)]
+pub(in super::super) fn loss_of_sample(dots: impl Iterator<Item = f32>) -> f32 {
+    let (mut sum, mut product) = (0.0, 1.0);
+    for (slot, dot) in dots.enumerate() {
+        let x = (if slot == 0 { dot } else { -dot }).clamp(-DOT_CLAMP, DOT_CLAMP);
+        sum += (-x).max(0.0);
+        product *= 1.0 + f64::from(exp(-x.abs()));
+    }
+    sum + product.ln() as f32
 }

@@ -1,7 +1,7 @@
 //! Working memory of one sample, and the tables that it works on.
 
 use super::super::{Element, MAX_NEGATIVES, OP, Settings, Tables};
-use super::logistic::{loss_of, sigmoid_of_less};
+use super::logistic::{loss_of_sample, sigmoid_of_less};
 use shardgraph_device::Error;
 
 /// Sigmoids that are computed together.
@@ -67,8 +67,7 @@ impl Scratch {
 
     /// The loss of the last sample.
     pub(super) fn loss(&self, n_slots: usize) -> f32 {
-        let of_slot = |(slot, &dot)| loss_of(dot, slot == 0);
-        self.dots[..n_slots].iter().enumerate().map(of_slot).sum()
+        loss_of_sample(self.dots[..n_slots].iter().copied())
     }
 }
 
