@@ -51,7 +51,7 @@ impl ModelShape {
                 rank,
                 n_classes: self.classes,
             };
-            context.dry_run(false)
+            context.dry_run(None)
         });
         bytes.collect()
     }

@@ -125,7 +125,7 @@ impl<'a> Sizes<'a> {
     /// What a rank's encoder holds: its network, the plans of a step beside those of all triples, and
     /// gradients of all units.
     fn encoder_floats(&self, context: RankContext<'_>) -> Result<u64, Error> {
-        let bytes = context.dry_run(false)?;
+        let bytes = context.dry_run(None)?;
         let divisors = self.n_edges + self.n_edges / 4;
         Ok(bytes.total().div_ceil(4) + bytes.edges / 4 + divisors + self.nodes)
     }

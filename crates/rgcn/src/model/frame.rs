@@ -61,7 +61,7 @@ impl<'a> Frame<'a> {
     }
 
     /// That of a dry run, which has no lists but their bytes.
-    fn dry(context: RankContext<'a>, is_tiled: bool) -> Frame<'a> {
+    fn dry(context: RankContext<'a>, tiles: Option<Tiles>) -> Frame<'a> {
         let RankContext { layout, rank, .. } = context;
         let memory = Memory::dry();
         let counts = layout.counts().iter().map(|of_layer| &of_layer[rank]);
@@ -75,12 +75,12 @@ impl<'a> Frame<'a> {
             n_list_bytes: counts
                 .map(|counts| counts.list_bytes(layout.is_dealt_by_pair()))
                 .sum(),
-            storage: match is_tiled {
-                false => memory.clone(),
-                true => memory.beside(),
+            storage: match tiles {
+                None => memory.clone(),
+                Some(_) => memory.beside(),
             },
             memory,
-            tiles: is_tiled.then(Tiles::default),
+            tiles,
             predicted_bytes: 0,
         }
     }
@@ -153,8 +153,7 @@ struct Fit {
 }
 
 impl RankContext<'_> {
-    /// The bytes of the rank at the fullest moment of an epoch, those of tiles not among them where
-    /// the sources come in some.
+    /// The bytes of the rank at the fullest moment of an epoch, with its sources in tiles or whole.
     ///
     /// Two epochs run on arrays without numbers: the second begins with all that the first leaves.
     ///
@@ -162,8 +161,8 @@ impl RankContext<'_> {
     /// None but those of the code that runs.
     /// # Complexity
     /// O(layers + blocks) behind [`Layout::counts`].
-    pub(crate) fn dry_run(self, is_tiled: bool) -> Result<Bytes, Error> {
-        let mut network = Frame::dry(self, is_tiled).begin()?;
+    pub(crate) fn dry_run(self, tiles: Option<Tiles>) -> Result<Bytes, Error> {
+        let mut network = Frame::dry(self, tiles).begin()?;
         let mut comm = Comm::dry_run(self.rank as u32, self.layout.n_ranks() as u32);
         let ranks = &mut RankComm::dry(&mut comm);
         for epoch in [0, 1] {
@@ -176,7 +175,7 @@ impl RankContext<'_> {
 
     /// The tiles within the layout's budget; none where everything fits.
     fn fit(self, plans: &[Arc<LayerPlan>]) -> Result<Fit, Error> {
-        let predicted_bytes = self.dry_run(false)?.total();
+        let predicted_bytes = self.dry_run(None)?.total();
         match self.layout.budget {
             Some(limit) if predicted_bytes > limit || self.layout.is_dealt_by_pair() => {
                 self.tile(plans, limit, predicted_bytes)
@@ -207,7 +206,7 @@ impl RankContext<'_> {
                 n_copies: 1 + n_moments(config.optimiser) + usize::from(config.embedding > 0),
             },
         };
-        let resident = self.dry_run(true)?.total();
+        let resident = self.dry_run(Some(Tiles::default()))?.total();
         let least = resident + 2 * source.largest();
         if least > limit {
             return refuse(format!(
@@ -218,10 +217,10 @@ impl RankContext<'_> {
                 self.layout.n_ranks()
             ));
         }
-        let (tiles, held) = source.cut((limit - resident) / 2);
+        let tiles = source.cut((limit - resident) / 2);
         Ok(Fit {
+            predicted_bytes: self.dry_run(Some(tiles.dry()))?.total(),
             tiles: Some(tiles),
-            predicted_bytes: resident + held,
         })
     }
 

@@ -384,6 +384,9 @@ impl<'a> Network<'a> {
         deadline: Timeout,
     ) -> Result<(), Error> {
         if self.memory.is_dry() {
+            if let Some(tiles) = &self.tiles {
+                tiles.dry_pass(layer, false, &self.memory);
+            }
             return Ok(());
         }
         if let Some(tiles) = &self.tiles {

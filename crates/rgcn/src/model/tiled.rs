@@ -95,7 +95,8 @@ impl Network<'_> {
         };
         let activations = self.memory.zeros(Purpose::Gradients, n_activations);
         let table = self.table_gradient(layer);
-        if self.memory.is_dry() {
+        if let Some(tiles) = self.tiles.as_ref().filter(|_| self.memory.is_dry()) {
+            tiles.dry_pass(layer, true, &self.memory);
             return Ok(activations);
         }
         let Some(tiles) = self.tiles.take() else {

@@ -22,7 +22,11 @@ use crate::memory::{Array, Held, Memory, Purpose};
 pub(crate) struct Tiles {
     /// The sources of each tile, layer by layer.
     pub(crate) layers: Vec<Vec<Range<usize>>>,
+    /// The most bytes of two tiles of each layer: where rows are read, and where they take steps.
+    held_bytes: Vec<[u64; 2]>,
     buffers: RefCell<[Tile; 2]>,
+    /// The tiles of a dry run.
+    dry: RefCell<Held>,
     pub(crate) traffic: Cell<Traffic>,
 }
 
@@ -217,25 +221,34 @@ impl TileSource<'_> {
         layers.flat_map(of_layer).max().unwrap_or(0)
     }
 
-    /// Tiles of at most `capacity` bytes where their sources allow it, and the most bytes of two
-    /// that are there at a time.
-    pub(crate) fn cut(&self, capacity: u64) -> (Tiles, u64) {
+    /// Tiles of at most `capacity` bytes where their sources allow it.
+    pub(crate) fn cut(&self, capacity: u64) -> Tiles {
         let cut_layer = |layer: usize| {
             let bytes = |sources: &Range<usize>| self.bytes(layer, sources);
             cut(self.plans[layer].n_sources(), capacity, bytes)
         };
         let layers: Vec<Vec<_>> = (0..self.plans.len()).map(cut_layer).collect();
-        let held = layers.iter().enumerate().map(|(layer, tiles)| {
-            let of_two = |two: &[Range<usize>]| -> u64 {
-                two.iter().map(|tile| self.bytes(layer, tile)).sum()
-            };
-            match tiles.len() {
-                0 | 1 => of_two(tiles),
-                _ => tiles.windows(2).map(of_two).max().unwrap_or(0),
-            }
-        });
-        let held = held.max().unwrap_or(0);
-        (Tiles::new(layers), held)
+        let read = TileSource {
+            plans: self.plans,
+            rows: TileRows {
+                n_copies: 1,
+                ..self.rows
+            },
+        };
+        let held_bytes = layers.iter().enumerate();
+        let held_bytes =
+            held_bytes.map(|(layer, tiles)| [&read, self].map(|of| of.two(layer, tiles)));
+        Tiles {
+            held_bytes: held_bytes.collect(),
+            ..Tiles::new(layers)
+        }
+    }
+
+    /// The most bytes of two tiles of a layer that follow each other.
+    fn two(&self, layer: usize, tiles: &[Range<usize>]) -> u64 {
+        let bytes = |two: &[Range<usize>]| two.iter().map(|tile| self.bytes(layer, tile)).sum();
+        let pairs = tiles.windows(2.min(tiles.len().max(1))).map(bytes);
+        pairs.max().unwrap_or(0)
     }
 }
 
@@ -249,6 +262,23 @@ impl Tiles {
             layers,
             ..Tiles::default()
         }
+    }
+
+    /// These without their buffers, for a dry run.
+    pub(crate) fn dry(&self) -> Tiles {
+        Tiles {
+            held_bytes: self.held_bytes.clone(),
+            ..Tiles::default()
+        }
+    }
+
+    /// Counts what a pass holds of two tiles, which stay until the next one.
+    pub(crate) fn dry_pass(&self, layer: usize, has_steps: bool, memory: &Memory) {
+        let of_layer = self.held_bytes.get(layer);
+        let n_bytes = of_layer.map_or(0, |bytes| bytes[usize::from(has_steps)]);
+        let mut held = self.dry.borrow_mut();
+        *held = Held::default();
+        *held = memory.hold(Purpose::Weights, n_bytes);
     }
 
     /// Calls `work` for each tile of a layer, in the order of the sources.

@@ -117,7 +117,7 @@ pub(super) fn check(
             n_classes,
         };
         for rank in ranks.clone() {
-            needed += context(rank).dry_run(false)?.total();
+            needed += context(rank).dry_run(None)?.total();
             if layout.materialises {
                 n_materialised += layout.n_materialised(rank, config.widths(n_classes)[0]);
             }

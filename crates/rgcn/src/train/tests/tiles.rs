@@ -142,7 +142,7 @@ fn predictions_are_what_is_held_and_with_tiles_almost() {
                     let ratio = device.predicted_bytes as f64 / device.peak_bytes as f64;
                     let is_met = match device.tiles {
                         1 => device.predicted_bytes == device.peak_bytes,
-                        // The largest tiles, and the most beside them, may be of two layers.
+                        // Between passes the last two tiles stay, which are not the largest.
                         _ => (1.0..1.1).contains(&ratio),
                     };
                     let case = format!("variant {variant}, {mode}, {n_ranks} ranks by {partition}");
