@@ -1,4 +1,4 @@
-//! [`upper_bound`]: the positive weight less what frustrated cycles take from every cut.
+//! [`upper_bound`]: the positive weight less what frustrated cycles take from every cut, or what the sizes of two sides allow.
 
 use crate::budget::Stopwatch;
 use crate::cut::instance::Instance;
@@ -12,7 +12,8 @@ const MAX_FORESTS: usize = 32;
 /// A bound that no cut exceeds.
 ///
 /// In a cycle with an odd number of positive edges, every cut misses a positive edge or holds a negative one. Such cycles are packed into
-/// the absolute weights of their edges: triangles first, then fundamental cycles of breadth-first forests.
+/// the absolute weights of their edges: triangles first, then fundamental cycles of breadth-first forests. Between two sides of a
+/// component of s nodes are at most floor(s / 2) ceil(s / 2) edges, which decides complete graphs.
 ///
 /// # Source
 /// Barahona and Mahjoub (1986), "On the cut polytope": the odd cycle inequalities, here with a greedy dual solution.
@@ -30,7 +31,35 @@ pub(crate) fn upper_bound(instance: &Instance, stopwatch: &Stopwatch<'_>) -> i64
             break;
         }
     }
-    instance.positive_weight() - packing.packed
+    (instance.positive_weight() - packing.packed).min(size_bound(instance))
+}
+
+/// Sum over the components of positive edges: the largest weight, times the most pairs of nodes between two sides.
+fn size_bound(instance: &Instance) -> i64 {
+    let mut is_seen = vec![false; instance.n_nodes()];
+    let (mut bound, mut stack) = (0_i64, Vec::new());
+    for root in 0..instance.n_nodes() {
+        if std::mem::replace(&mut is_seen[root], true) {
+            continue;
+        }
+        let (mut n_nodes, mut largest) = (0_i64, 0);
+        stack.push(root);
+        while let Some(v) = stack.pop() {
+            n_nodes += 1;
+            for entry in instance.offsets[v]..instance.offsets[v + 1] {
+                let (u, weight) = (instance.columns[entry] as usize, instance.weights[entry]);
+                if weight > 0 {
+                    largest = largest.max(weight);
+                    if !std::mem::replace(&mut is_seen[u], true) {
+                        stack.push(u);
+                    }
+                }
+            }
+        }
+        let n_pairs = (n_nodes / 2) * (n_nodes - n_nodes / 2);
+        bound = bound.saturating_add(largest.saturating_mul(n_pairs));
+    }
+    bound
 }
 
 struct Packing<'a> {

@@ -89,6 +89,25 @@ proptest! {
 }
 
 #[test]
+fn half_of_a_complete_graph_is_its_largest_cut() {
+    for n in [1, 2, 9, 40_u32] {
+        let pairs = (0..n).flat_map(|v| (0..v).map(move |u| (u, v)));
+        // Beside it a second, smaller one: each component counts alone.
+        let others = (0..7).flat_map(|v| (0..v).map(move |u| (n + u, n + v)));
+        let edges: Vec<_> = pairs.chain(others).collect();
+        let solution = cut_of(
+            &Graph::from_edges(n + 7, &edges).unwrap(),
+            &Options::default(),
+        );
+        let half = (n / 2) * (n - n / 2) + 3 * 4;
+        assert_eq!(
+            (solution.objective, solution.is_optimal),
+            (f64::from(half), true)
+        );
+    }
+}
+
+#[test]
 fn known_cuts() {
     let no_steps = Options {
         steps: Some(0),
