@@ -6,7 +6,7 @@ use shardgraph_classical::Budget;
 use shardgraph_graph::Graph;
 
 use crate::Error;
-use crate::problem::{Objective, Problem, Sense, check_answer};
+use crate::problem::{Baseline, Objective, Problem, Sense, check_answer};
 
 mod classical;
 #[cfg(test)]
@@ -140,8 +140,14 @@ pub fn solve_best(
         rows: Vec::new(),
     };
     let mut skipped = None;
-    portfolio.search(Some(0))?;
-    if options.has_greedy && portfolio.goes_on() {
+    let is_greedy_first = options.has_greedy && portfolio.is_hurried();
+    if is_greedy_first {
+        portfolio.greedy_within_half()?;
+    }
+    if portfolio.goes_on() {
+        portfolio.search(Some(0))?;
+    }
+    if options.has_greedy && !is_greedy_first && portfolio.goes_on() {
         portfolio.greedy()?;
     }
     if let (Some(seconds), None) = (options.seconds_after_reductions, options.steps) {
@@ -186,6 +192,11 @@ struct Found {
 
 /// What a policy reads and cuts before its first step, in seconds an entry of the graph: it is not begun where that alone takes its time.
 const SECONDS_AN_ENTRY: f64 = 50e-9;
+/// Cost of the slowest greedy algorithm, in seconds an entry. It comes before the reductions, which could leave it no time, where it
+/// takes more than these seconds and this share of the limit.
+const GREEDY_SECONDS_AN_ENTRY: f64 = 200e-9;
+const NOTICEABLE_SECONDS: f64 = 0.02;
+const HURRIED_SHARE: f64 = 0.1;
 
 impl Portfolio<'_> {
     fn seconds(&self) -> f64 {
@@ -260,24 +271,52 @@ impl Portfolio<'_> {
         Ok(())
     }
 
+    /// Nodes and entries of the graph.
+    fn n_entries(&self) -> f64 {
+        f64::from(self.graph.n_nodes()) + 2.0 * self.graph.n_edges() as f64
+    }
+
+    /// True if one greedy algorithm takes a noticeable part of the limit.
+    fn is_hurried(&self) -> bool {
+        let greedy = self.n_entries() * GREEDY_SECONDS_AN_ENTRY;
+        let is_long = |limit| greedy > NOTICEABLE_SECONDS.max(HURRIED_SHARE * limit);
+        self.limit.is_some_and(is_long)
+    }
+
     fn greedy(&mut self) -> Result<(), Error> {
         for baseline in self.problem.baselines {
             if self.best.is_some() && !self.goes_on() {
                 break;
             }
-            let begin = self.seconds();
-            let nodes = (baseline.find)(self.graph);
-            let name = Cow::Owned(format!("greedy {}", baseline.name));
-            self.take(nodes, name, begin)?;
+            self.run_baseline(baseline)?;
         }
         Ok(())
+    }
+
+    /// Greedy algorithms from the last of the table on, until half of the limit is over.
+    fn greedy_within_half(&mut self) -> Result<(), Error> {
+        for baseline in self.problem.baselines.iter().rev() {
+            let is_half_over = self.limit.is_some_and(|limit| self.seconds() > limit / 2.0);
+            if self.best.is_some() && (is_half_over || !self.goes_on()) {
+                break;
+            }
+            self.run_baseline(baseline)?;
+        }
+        Ok(())
+    }
+
+    fn run_baseline(&mut self, baseline: &Baseline) -> Result<(), Error> {
+        let begin = self.seconds();
+        let nodes = (baseline.find)(self.graph);
+        let name = Cow::Owned(format!("greedy {}", baseline.name));
+        self.take(nodes, name, begin)
     }
 
     /// Why it has no answer, if it has none.
     fn policy(&mut self, policy: &mut RunPolicy<'_>) -> Result<Option<&'static str>, Error> {
         let share = self.rest().map(|rest| rest / 3.0);
-        let n_entries = f64::from(self.graph.n_nodes()) + 2.0 * self.graph.n_edges() as f64;
-        if share.is_some_and(|share| n_entries * SECONDS_AN_ENTRY > share) && self.best.is_some() {
+        let seconds = self.n_entries() * SECONDS_AN_ENTRY;
+        if share.is_some_and(|share| seconds > share) && self.best.is_some() {
             return Ok(Some("the graph is too large for the policy in this time"));
         }
         let begin = self.seconds();
