@@ -207,16 +207,21 @@ impl Device {
         self.map_gpu(Gpu::new_stream)
     }
 
-    /// A device of this kind for dry runs: it takes no memory, and copies and launches do nothing.
+    /// A device of a kind for dry runs: it takes no memory, and copies and launches do nothing. The machine need not have
+    /// such a device.
     ///
     /// Its buffers have lengths alone, so that [`Device::take_peak_bytes`] after some work on it tells what the same work
-    /// takes on this device. What is copied from it to the host is zeros.
+    /// takes on a device of the kind. What is copied from it to the host is zeros.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] on the host, whose memory is not counted.
-    pub fn dry_run(&self) -> Result<Device, Error> {
-        let back_end = BackEnd::Gpu(self.gpu_for("dry run")?.dry_run());
-        Ok(Device { back_end })
+    /// [`ErrorKind::Unsupported`] for the host, whose memory is not counted, and where the kind is left open.
+    pub fn dry_run(kind: DeviceKind) -> Result<Device, Error> {
+        match kind {
+            DeviceKind::Host | DeviceKind::Auto => Err(Error::unsupported("dry run", kind)),
+            DeviceKind::Emulated | DeviceKind::Cuda(_) => Ok(Device {
+                back_end: BackEnd::Gpu(Gpu::dry_run(kind)),
+            }),
+        }
     }
 
     /// Makes a buffer of another stream of this device one of this stream: its work comes behind what the other stream was given so

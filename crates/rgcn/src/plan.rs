@@ -2,15 +2,18 @@
 //! budget.
 
 use serde::Serialize;
+use shardgraph_device::DeviceKind;
 
 use crate::config::{Config, Mode, Sums};
+use crate::device::{self, DevicePlan as OnDevice, LabelSets};
 use crate::layer::coefficients::RelationShape;
 pub use crate::memory::Bytes;
 use crate::model::input::InputRows;
 use crate::model::layout::{Extent, Layout, RankContext};
+use crate::model::network::Network;
 use crate::partition::{CostModel, Load, Loads, MAX_PARTS, Method, Pairs, Partition};
 use crate::size::size;
-use crate::{Error, RelationalGraph};
+use crate::{Error, Execution, Labels, RelationalGraph};
 
 /// The model whose memory and messages are predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,23 +45,25 @@ impl ModelShape {
         Layout::new(graph, self.config.self_loop, None, extent)
     }
 
+    /// The rank of a layout.
+    fn context<'c>(&'c self, layout: &'c Layout<'c>, rank: usize) -> RankContext<'c> {
+        RankContext {
+            config: &self.config,
+            layout,
+            rank,
+            n_classes: self.classes,
+        }
+    }
+
     /// The bytes of each device of a layout, found by dry runs; the graph itself is not counted.
     fn bytes(&self, layout: &Layout<'_>) -> Result<Vec<Bytes>, Error> {
-        let bytes = (0..layout.n_ranks()).map(|rank| {
-            let context = RankContext {
-                config: &self.config,
-                layout,
-                rank,
-                n_classes: self.classes,
-            };
-            context.dry_run(None)
-        });
+        let bytes = (0..layout.n_ranks()).map(|rank| self.context(layout, rank).dry_run(None));
         bytes.collect()
     }
 }
 
 /// The request for a plan.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PlanOptions {
     /// The method of the partition.
     pub method: Method,
@@ -70,6 +75,11 @@ pub struct PlanOptions {
     pub budget: Option<u64>,
     /// True if a device that does not hold its part may take it in tiles, one after the other.
     pub may_tile: bool,
+    /// The kind of the devices, which need not be there. With another one than the host what they
+    /// hold is that of training on it, which takes tiles by itself.
+    pub device: DeviceKind,
+    /// The labels of that training.
+    pub labels: Option<Labels>,
 }
 
 /// The work and the bytes of one device.
@@ -80,12 +90,12 @@ pub struct DevicePlan {
     pub load: Load,
     /// The cost of that in rows of hidden units.
     pub cost: u64,
-    /// Its bytes with its part in one piece.
+    /// Its bytes with its part in one piece, as the host's arrays have them.
     pub bytes: Bytes,
     /// The tiles in which it takes its sources: 1, unless a budget asks for more.
     pub tiles: u64,
     /// The most bytes that it holds: all, or with tiles the resident ones and two tiles, one in
-    /// work and one on its way.
+    /// work and one on its way; on another device than the host those of its buffers.
     pub held_bytes: u64,
 }
 
@@ -134,6 +144,8 @@ pub struct Plan {
     pub messages_per_step: usize,
     /// The exchanges of a step.
     pub exchanges: Vec<Exchange>,
+    /// The kind of the devices.
+    pub device: String,
     /// The budget, where there is one.
     pub budget_per_device: Option<u64>,
     /// Device by device.
@@ -144,13 +156,16 @@ impl Plan {
     /// Cuts a graph, and counts costs, bytes and messages.
     ///
     /// # Errors
-    /// [`Error::Config`] for a number of devices out of range; [`Error::Memory`] where a part does
-    /// not fit the budget: the message says what would.
+    /// [`Error::Config`] for a number of devices out of range, and for settings that are trained on
+    /// the host alone; [`Error::Memory`] where a part does not fit the budget: the message says what
+    /// would.
     ///
     /// # Complexity
     /// As [`Partition::new`], and a pass over the edges for the layers' counts; up to eight times
-    /// that to find what would fit.
+    /// that to find what would fit. For another device than the host the parameters and the lists
+    /// of one device after the other are in memory.
     pub fn new(graph: &RelationalGraph, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
+        device::check(&options.shape.config, options.device, Execution::Grouped)?;
         let (pairs, model) = (Pairs::of(graph), options.cost_model());
         let whole = options.shape.layout(graph)?;
         let cut = Cut {
@@ -158,20 +173,32 @@ impl Plan {
             pairs: &pairs,
             whole: &whole,
         };
-        let bytes_whole = options.shape.bytes(&whole)?;
+        let whole_bytes = options.shape.bytes(&whole)?;
         let partition = cut.partition(options.method, options.n_devices)?;
         let loads = partition.loads(&pairs);
         let bytes = match options.n_devices {
-            1 => bytes_whole.clone(),
+            1 => whole_bytes.clone(),
             _ => cut.bytes(&partition)?,
         };
+        let mut bytes_whole = whole_bytes.iter().map(Bytes::total).sum();
         let mut devices: Vec<DevicePlan> = loads
             .as_slice()
             .iter()
             .zip(bytes)
             .map(|(load, bytes)| options.device(load, bytes))
             .collect();
-        if let Some(budget) = options.budget {
+        if options.device != DeviceKind::Host {
+            bytes_whole = cut.on_device(&whole, 0, None)?.predicted_bytes;
+            let layout = cut.layout(&partition);
+            for (rank, device) in devices.iter_mut().enumerate() {
+                let OnDevice {
+                    predicted_bytes,
+                    n_tiles,
+                    ..
+                } = cut.on_device(&layout, rank, options.budget)?;
+                (device.held_bytes, device.tiles) = (predicted_bytes, n_tiles as u64);
+            }
+        } else if let Some(budget) = options.budget {
             cut.fit(&mut devices, budget)?;
         }
         let exchanges = options.exchanges(&pairs, &loads);
@@ -186,11 +213,12 @@ impl Plan {
             cost_max_over_mean: loads.max_over_mean(model),
             edges_max_over_mean: loads.edges_max_over_mean(),
             bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
-            bytes_whole: bytes_whole.iter().map(Bytes::total).sum(),
+            bytes_whole,
             replicated_bytes: options.replicated(&loads),
             split_relations: loads.n_split_relations(),
             messages_per_step: exchanges.len() * options.n_pairs_of_devices(),
             exchanges,
+            device: options.device.to_string(),
             budget_per_device: options.budget,
             devices,
         };
@@ -321,9 +349,38 @@ impl Cut<'_> {
 
     /// The bytes of each device of a partition.
     fn bytes(&self, partition: &Partition) -> Result<Vec<Bytes>, Error> {
+        self.options.shape.bytes(&self.layout(partition))
+    }
+
+    fn layout(&self, partition: &Partition) -> Layout<'_> {
         let mut layout = self.whole.clone();
-        layout.cut(partition.clone());
-        self.options.shape.bytes(&layout)
+        if partition.n_parts() > 1 {
+            layout.cut(partition.clone());
+        }
+        layout
+    }
+
+    /// What training holds on a device of the options' kind, found by a dry run.
+    fn on_device(
+        &self,
+        layout: &Layout<'_>,
+        rank: usize,
+        limit: Option<u64>,
+    ) -> Result<OnDevice, Error> {
+        let PlanOptions { shape, labels, .. } = self.options;
+        let targets = |of: fn(&Labels) -> &[(u32, u32)]| {
+            let labels = labels.as_ref().map_or(&[][..], of);
+            let mut labels = labels.to_vec();
+            labels.sort_unstable();
+            layout.targets(rank, &labels)
+        };
+        let valid = (shape.config.patience > 0).then(|| targets(Labels::valid));
+        let labels = LabelSets {
+            train: &targets(Labels::train),
+            valid: valid.as_ref(),
+        };
+        let mut network = Network::new(shape.context(layout, rank))?;
+        OnDevice::new(self.options.device, &mut network, &labels, limit)
     }
 
     /// Divides what does not fit into tiles, or says what would fit.

@@ -9,15 +9,20 @@ use shardgraph_rgcn::plan::{ModelShape, Plan, PlanOptions};
 use super::PartitionArgs;
 use super::data::DataArgs;
 use super::settings::ModelArgs;
+use crate::device_choice::DeviceArgs;
 use crate::exit::BadInput;
 use crate::quantity;
 use crate::report::ReportArgs;
 use crate::text::{Layout, reading};
 
 const EXAMPLE: &str = "\
+With --device cuda or emulated, which need not be there, bytes are those that training on it holds, and
+tiles are taken without --tile.
+
 Examples:
   shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --partition source --format json
-  shardgraph rgcn plan ba-rel:800000:2.5:100 --devices 2 --device-memory 256MiB --tile";
+  shardgraph rgcn plan ba-rel:800000:2.5:100 --devices 2 --device-memory 256MiB --tile
+  shardgraph rgcn plan ba-rel:800000:2.5:100 --devices 4 --device cuda";
 
 /// Print how a relational graph is cut over devices: costs, bytes, messages
 #[derive(Debug, Args)]
@@ -32,6 +37,8 @@ pub(crate) struct PlanArgs {
     partition: PartitionArgs,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Units of the output [default: the classes of the labels, else 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     n_classes: Option<u32>,
@@ -73,6 +80,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         },
         budget: args.device_memory,
         may_tile: args.tile,
+        device: args.device.kind,
+        labels: data.labels.as_ref().map(|labelled| labelled.labels.clone()),
     };
     let timer = Timer::start(&Device::host());
     let (_, plan) = Plan::new(&data.graph, &options)?;

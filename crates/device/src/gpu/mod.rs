@@ -150,9 +150,9 @@ impl Gpu {
         Ok(self.beside(self.driver.new_stream()?))
     }
 
-    /// A device of this kind whose driver does nothing.
-    pub(crate) fn dry_run(&self) -> Self {
-        Self::alone(Arc::new(dry_run::DryRun::new(self.kind())))
+    /// A device of a kind whose driver does nothing.
+    pub(crate) fn dry_run(kind: DeviceKind) -> Self {
+        Self::alone(Arc::new(dry_run::DryRun::new(kind)))
     }
 
     /// The same stream, whose `n`-th allocation from now on fails once (counted from 0).

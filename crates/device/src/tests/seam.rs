@@ -285,7 +285,10 @@ fn a_dry_run_holds_what_the_device_would() {
             device.synchronize().unwrap();
             (device.download(&y).unwrap(), z.len())
         };
-        let (real, dry) = (device.new_stream().unwrap(), device.dry_run().unwrap());
+        let (real, dry) = (
+            device.new_stream().unwrap(),
+            Device::dry_run(device.kind()).unwrap(),
+        );
         let (found, _) = work(&real);
         assert_eq!(found, [6.0; 1000]);
         let (found, _) = work(&dry);
@@ -298,7 +301,13 @@ fn a_dry_run_holds_what_the_device_would() {
         assert!(dry.copy(&x, &mut foreign).is_err());
         assert!(dry.capture(&[], || Ok(())).is_err());
     }
-    assert!(Device::host().dry_run().is_err());
+    assert!(Device::dry_run(DeviceKind::Host).is_err());
+    assert!(
+        Device::dry_run(DeviceKind::Cuda(7))
+            .unwrap()
+            .zeros::<f32>(9)
+            .is_ok()
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! is too much.
 
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::{Device, Traffic};
+use shardgraph_device::{Device, DeviceKind, Traffic};
 
 use super::{DeviceInput, DeviceLayer, DeviceModel, LabelSets, LayerSums, Tiling};
 use crate::Error;
@@ -14,11 +14,14 @@ use crate::train::DeviceMemory;
 /// The most tiles of a layer's sources.
 const MAX_TILES: usize = 1 << 12;
 
-/// The tiles of a rank's training on a device, and the most bytes that it holds there.
+/// The tiles of a rank's training on a device, and what it holds there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DevicePlan {
     tiling: Tiling,
-    predicted: u64,
+    /// The most bytes that it holds there.
+    pub(crate) predicted_bytes: u64,
+    /// Tiles of the layer that has the most.
+    pub(crate) n_tiles: usize,
 }
 
 impl DevicePlan {
@@ -30,7 +33,7 @@ impl DevicePlan {
     /// # Complexity
     /// The lists are cut anew for each doubling of the tiles, in host memory; the device is left alone.
     pub(crate) fn new(
-        device: &Device,
+        kind: DeviceKind,
         network: &mut Network<'_>,
         labels: &LabelSets<'_>,
         limit: Option<u64>,
@@ -45,13 +48,14 @@ impl DevicePlan {
                     n_tiles,
                     is_streamed,
                 };
-                let DryRun { peak, n_cut } = DryRun::new(device, network, labels, tiling)?;
+                let DryRun { peak, n_cut } = DryRun::new(kind, network, labels, tiling)?;
                 whole = whole.or(Some(peak));
                 least = least.min(peak);
                 if limit.is_none_or(|limit| peak <= limit) {
                     return Ok(DevicePlan {
                         tiling,
-                        predicted: peak,
+                        predicted_bytes: peak,
+                        n_tiles: n_cut,
                     });
                 }
                 // Twice as many tiles take their time, for little or nothing.
@@ -84,12 +88,12 @@ struct DryRun {
 impl DryRun {
     /// Two epochs: the second begins with all that the first leaves on the device.
     fn new(
-        device: &Device,
+        kind: DeviceKind,
         network: &mut Network<'_>,
         labels: &LabelSets<'_>,
         tiling: Tiling,
     ) -> Result<DryRun, Error> {
-        let device = device.dry_run()?;
+        let device = Device::dry_run(kind)?;
         let mut model = DeviceModel::in_tiles(&device, network, labels, 0, tiling)?;
         let mut comm = Comm::dry_run(model.place.rank, model.place.size);
         let ranks = &mut RankComm::new(&mut comm, Timeout::default());
@@ -124,10 +128,10 @@ impl DeviceModel {
         n_steps: u32,
         limit: Option<u64>,
     ) -> Result<DeviceModel, Error> {
-        let plan = DevicePlan::new(device, network, labels, limit)?;
+        let plan = DevicePlan::new(device.kind(), network, labels, limit)?;
         device.take_peak_bytes();
         let mut model = DeviceModel::in_tiles(device, network, labels, n_steps, plan.tiling)?;
-        model.memory.predicted = plan.predicted;
+        model.memory.predicted = plan.predicted_bytes;
         Ok(model)
     }
 

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use shardgraph_autodiff::{Adam, Ctx, DeviceGradient, Eager, Gradient, ParamId, Params, Sgd, Var};
-use shardgraph_device::{Device, Timer, Traffic};
+use shardgraph_device::{Device, DeviceKind, Timer, Traffic};
 
 use crate::Error;
 use crate::config::{Config, Optimiser};
@@ -26,7 +26,7 @@ use crate::layer::optimiser::corrected_epsilon;
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::train::state::{Part, set_flat};
-use crate::train::{Execution, RunOptions, ValidScores};
+use crate::train::{Execution, ValidScores};
 pub(crate) use budget::DevicePlan;
 pub(crate) use build::LabelSets;
 use exchange::Handover;
@@ -35,8 +35,8 @@ use streamed::{InputGradient, StreamedInput};
 use tiles::Tiles;
 
 /// Refuses what is trained on the host alone.
-pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> {
-    if options.device.is_host() {
+pub(crate) fn check(config: &Config, kind: DeviceKind, execution: Execution) -> Result<(), Error> {
+    if kind == DeviceKind::Host {
         return Ok(());
     }
     let of_host = [
@@ -44,17 +44,13 @@ pub(crate) fn check(config: &Config, options: &RunOptions) -> Result<(), Error> 
         (config.blocks > 1, "block-diagonal weights"),
         (config.dropout > 0.0, "dropout"),
         (config.optimiser == Optimiser::Adagrad, "adagrad"),
-        (
-            options.execution != Execution::Grouped,
-            "the paper's execution",
-        ),
+        (execution != Execution::Grouped, "the paper's execution"),
     ];
     match of_host.iter().find(|(is_wanted, _)| *is_wanted) {
         None => Ok(()),
         Some((_, what)) => {
-            let device = options.device.kind();
             let message = format!(
-                "training on device `{device}` does not go with {what}: take --device host for that"
+                "training on device `{kind}` does not go with {what}: take --device host for that"
             );
             Err(Error::new(Error::Config, message))
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use shardgraph_collectives::Op;
 
 use super::comm::RankComm;
+use super::layout::Layout;
 use super::nodes::NodeSet;
 use crate::{ClassWeights, Error};
 
@@ -35,6 +36,14 @@ pub(crate) struct Scores {
     pub(crate) loss: f64,
     /// The likeliest class of each, in the order of the nodes.
     pub(crate) predicted: Vec<u32>,
+}
+
+impl Layout<'_> {
+    /// The places of labels, in ascending order of nodes, on a rank.
+    pub(crate) fn targets(&self, rank: usize, labels: &[(u32, u32)]) -> Targets {
+        let set = &self.sets[self.n_layers()];
+        Targets::new(labels, set, &self.output_places(), rank)
+    }
 }
 
 impl Targets {

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use shardgraph_device::DeviceKind;
+
 use crate::generate::RelationalSpec;
 use crate::plan::{Bytes, DevicePlan, Exchange, ModelShape, Plan, PlanOptions};
 use crate::{Config, Mode, Optimiser, Preset, RelationalGraph, RunOptions, Sums, train};
@@ -271,6 +273,8 @@ fn options(method: Method, n_devices: u32) -> PlanOptions {
         },
         budget: None,
         may_tile: false,
+        device: DeviceKind::Host,
+        labels: None,
     }
 }
 

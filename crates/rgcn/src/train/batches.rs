@@ -335,8 +335,7 @@ impl BatchPass<'_, '_> {
             .copied()
             .zip(classes.iter().copied())
             .collect();
-        let set = &layout.sets[layout.n_layers()];
-        Targets::new(&labels, set, &layout.output_places(), self.network.rank)
+        layout.targets(self.network.rank, &labels)
     }
 }
 

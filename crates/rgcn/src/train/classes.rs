@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::{leave_group, rank_device};
 use shardgraph_collectives::{Comm, Timeout};
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_job::{Checkpoint, RunRecorder};
 
 use super::batches;
@@ -159,7 +159,7 @@ impl<'a> WholeJob<'a> {
             return Ok(());
         }
         here.ranks(options.n_ranks)
-            .try_for_each(|rank| ClassTrainer::new(self, rank)?.check_device(&options.device))
+            .try_for_each(|rank| ClassTrainer::new(self, rank)?.check_device(options.device.kind()))
     }
 
     /// The device of a rank: that of the run, or where ranks share it a stream of their own or a
@@ -265,7 +265,7 @@ impl<'a> ClassTrainer<'a> {
             n_classes: job.inputs.labels.n_classes(),
         };
         let of_labels = |labels: &[(u32, u32)]| {
-            let targets = targets(&job.layout, context.rank, labels);
+            let targets = job.layout.targets(context.rank, labels);
             targets.weighted(
                 job.inputs.config.class_weights,
                 &job.train,
@@ -282,14 +282,14 @@ impl<'a> ClassTrainer<'a> {
     }
 
     /// Refuses a budget that this rank does not fit in.
-    fn check_device(&mut self, device: &Device) -> Result<(), Error> {
+    fn check_device(&mut self, kind: DeviceKind) -> Result<(), Error> {
         let labels = LabelSets {
             train: &self.targets,
             valid: self.valid.as_ref(),
         };
         let network = &mut self.model.network;
         let limit = self.job.inputs.options.budget_per_device;
-        DevicePlan::new(device, network, &labels, limit).map(drop)
+        DevicePlan::new(kind, network, &labels, limit).map(drop)
     }
 
     /// Copies the model to the device of the epochs, after `n_steps` of them.
@@ -414,12 +414,6 @@ impl EpochTrainer for ClassTrainer<'_> {
     }
 }
 
-/// The places of labels on a rank.
-fn targets(layout: &Layout<'_>, rank: usize, labels: &[(u32, u32)]) -> Targets {
-    let set = &layout.sets[layout.n_layers()];
-    Targets::new(labels, set, &layout.output_places(), rank)
-}
-
 /// The likeliest class of nodes, which ascend and are among the network's outputs.
 fn classes(
     network: &mut Network<'_>,
@@ -429,7 +423,7 @@ fn classes(
     network.forward(ranks, None)?;
     let n_classes = network.layers.last().map_or(0, |layer| layer.width);
     let unlabelled: Vec<(u32, u32)> = nodes.iter().map(|&node| (node, 0)).collect();
-    let targets = targets(network.layout, network.rank, &unlabelled);
+    let targets = network.layout.targets(network.rank, &unlabelled);
     let scores = targets.score(network.logits(), n_classes, None, ranks)?;
     Ok(scores.predicted)
 }
@@ -465,7 +459,7 @@ pub(super) fn probabilities(
     }
     let predicted = with_network(graph, saved, &wanted, deadline, |network| {
         let unlabelled: Vec<(u32, u32)> = wanted.iter().map(|&node| (node, 0)).collect();
-        let targets = targets(network.layout, network.rank, &unlabelled);
+        let targets = network.layout.targets(network.rank, &unlabelled);
         targets.probabilities(network.logits(), saved.n_classes as usize)
     })?;
     let of = |node: &u32| {

@@ -21,9 +21,10 @@ impl<'a> Job<'a> {
     /// The job of settings and labels, or why they cannot be right.
     pub(super) fn new(inputs: Inputs<'a>, here: Here) -> Result<Job<'a>, Error> {
         classes::check(inputs)?;
-        device::check(inputs.config, inputs.options)?;
+        let options = inputs.options;
+        device::check(inputs.config, options.device.kind(), options.execution)?;
         if inputs.config.batch > 0 {
-            batches::check(inputs.options)?;
+            batches::check(options)?;
             return Ok(Job::Batches(inputs));
         }
         Ok(Job::Whole(Box::new(WholeJob::new(inputs, here)?)))

@@ -4,7 +4,9 @@ use shardgraph_device::Device;
 
 use super::device::{assert_near, settings, train_on};
 use super::*;
+use crate::Mode;
 use crate::partition::Method;
+use crate::plan::{ModelShape, Plan, PlanOptions};
 
 /// Streams of one device, and devices of their own in a group.
 fn devices() -> Vec<Device> {
@@ -156,5 +158,55 @@ fn a_run_on_devices_goes_on_with_other_ranks() {
         let [last, wanted] = [&parts, &whole].map(|run| run.reports.last().unwrap().loss);
         assert!((last - wanted).abs() < 1e-5, "{last} {wanted}");
         assert_eq!(parts.evaluation, whole.evaluation);
+    }
+}
+
+/// A plan for devices that need not be there says what training on them holds, on one rank and on
+/// several, in one piece and in tiles.
+#[test]
+fn plans_for_devices_are_what_training_on_them_holds() {
+    let (graph, labels) = sorted_graph(7, 300);
+    for config in settings() {
+        let config = Config {
+            mode: Mode::Full,
+            ..config
+        };
+        for device in devices() {
+            for (n_devices, method, share) in [
+                (1, Method::Source, 10),
+                (1, Method::Source, 9),
+                (2, Method::Source, 10),
+                (2, Method::M2, 10),
+            ] {
+                let plan = |budget| {
+                    let options = PlanOptions {
+                        method,
+                        n_devices,
+                        shape: ModelShape {
+                            config: config.clone(),
+                            classes: labels.n_classes(),
+                        },
+                        budget,
+                        may_tile: false,
+                        device: device.kind(),
+                        labels: Some(labels.clone()),
+                    };
+                    Plan::new(&graph, &options).unwrap().1
+                };
+                let whole = plan(None);
+                let most = whole.bytes_per_device.iter().max().unwrap();
+                let budget = Some(most * share / 10).filter(|_| share < 10);
+                let planned = plan(budget);
+                let run = RunOptions {
+                    budget_per_device: budget,
+                    ..options(&device, n_devices, method)
+                };
+                let outcome = train(&graph, &labels, &config, &run, &mut |_| {}).unwrap();
+                for (planned, held) in planned.devices.iter().zip(&outcome.devices) {
+                    assert_eq!(planned.held_bytes, held.predicted_bytes, "{held:?}");
+                    assert_eq!(planned.tiles, held.tiles, "{held:?}");
+                }
+            }
+        }
     }
 }

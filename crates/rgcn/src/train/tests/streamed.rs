@@ -9,7 +9,6 @@ use super::*;
 use crate::device::{DeviceModel, LabelSets, Tiling};
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout, RankContext};
-use crate::model::loss::Targets;
 use crate::model::network::Network;
 use crate::partition::Method;
 use crate::train::state::{Part, flat};
@@ -33,8 +32,7 @@ fn steps(
         n_classes,
     };
     let mut network = Network::new(context).unwrap();
-    let set = &layout.sets[layout.n_layers()];
-    let train = Targets::new(labels.train(), set, &layout.output_places(), 0);
+    let train = layout.targets(0, labels.train());
     let labels = LabelSets {
         train: &train,
         valid: None,
