@@ -22,7 +22,7 @@ constexpr unsigned WARPS = BLOCK / WARP;
 enum State : unsigned {
     MAX_DEGREE = 0,   // the largest residual degree
     N_CANDIDATES = 1, // nodes with a residual edge
-    N_LEFT = 2,       // nodes that later rounds of the current step still pick
+    N_LEFT = 2,       // nodes that later rounds of the current step still pick or pass over
     N_REMOVED = 3,    // nodes of this round, in `group`
     N_COVER = 4,      // nodes of the cover so far
     N_STEPS = 5,      // policy evaluations so far
@@ -30,6 +30,7 @@ enum State : unsigned {
     N_LONG = 7,       // listed neighbours with long rows (lists only)
     TICKET = 8,       // blocks of score_select that have offered their best
     N_UNBOUNDED = 9,  // candidates' scores of a model that were no numbers
+    N_PASSED = 10,    // best candidates that the next rounds pass over: those of earlier starts
 };
 
 // `group[0..GROUP]` are the nodes of this round, `group[GROUP..2 GROUP]` their residual degrees before it.
@@ -95,6 +96,11 @@ __device__ inline unsigned picks_of(unsigned select, unsigned n_candidates, unsi
         return select;
     }
     return 2 * c > n ? 8 : 4 * c > n ? 4 : 8 * c > n ? 2 : 1;
+}
+
+// Nodes that this and later rounds of a step pick or pass over.
+__device__ inline unsigned wanted_of(const unsigned *state, unsigned select, unsigned n_nodes) {
+    return state[N_LEFT] > 0 ? state[N_LEFT] : state[N_PASSED] + picks_of(select, state[N_CANDIDATES], n_nodes);
 }
 
 } // namespace cover

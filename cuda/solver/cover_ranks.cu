@@ -149,14 +149,16 @@ __device__ Wide best_offer(const float *offers, unsigned n_offers, Wide below) {
     return best;
 }
 
-// Takes picks one after the other, as if each were removed before the next is looked at; gives their number.
+// Passes over the first N_PASSED picks and takes the others one after the other, as if each were removed before the
+// next is looked at; gives the number of both.
 __device__ unsigned take_picks(const Episode &episode, const float *const *picks, unsigned n_picks) {
-    unsigned n_cover = episode.state[N_COVER], n_found = 0;
+    const unsigned n_passed = episode.state[N_PASSED] < n_picks ? episode.state[N_PASSED] : n_picks;
+    unsigned n_cover = episode.state[N_COVER], n_found = n_passed;
     for (; n_found < n_picks && picks[n_found] != nullptr; n_found++) {
         const float *pick = picks[n_found];
         const unsigned degree = word_at(pick, 2);
         unsigned left = degree;
-        for (unsigned j = 0; j < n_found && degree < GROUP; j++) {
+        for (unsigned j = n_passed; j < n_found && degree < GROUP; j++) {
             // A pick that was left out has no edge to a later one: all its neighbours went before it.
             for (unsigned i = 0; i < degree; i++) {
                 left -= word_at(pick, 3 + i) == word_at(picks[j], 1);
@@ -169,6 +171,7 @@ __device__ unsigned take_picks(const Episode &episode, const float *const *picks
         }
     }
     episode.state[N_COVER] = n_cover;
+    episode.state[N_PASSED] -= n_passed;
     return n_found;
 }
 
@@ -279,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     }
     const bool is_new_step = state[N_LEFT] == 0;
     const bool is_over = is_new_step && state[N_CANDIDATES] == 0;
-    const unsigned n_wanted = !is_new_step ? state[N_LEFT] : picks_of(select, state[N_CANDIDATES], n_nodes);
+    const unsigned n_wanted = wanted_of(state, select, n_nodes);
     const unsigned n_picks = n_wanted < GROUP ? n_wanted : GROUP;
     __syncthreads();
     Wide best = ~0ull;

@@ -6,7 +6,8 @@
 //   and i the last piece of the table with starts_i x <= y;
 // or, in the kernels named `values`, scores_v, which a model has computed in this step. Every further round of the step
 // goes on in the order of those scores. The round's nodes are the best GROUP of them (or fewer, by the rule of the
-// step), the lower node first where scores are equal. Of these, one that the earlier ones of the round leave without an
+// step), the lower node first where scores are equal; the first N_PASSED of them, of which there are fewer than
+// candidates, are passed over. Of the others, one that the earlier ones of the round leave without an
 // edge is left out, unless the rules keep it; the others go to `cover` and to `group`.
 //
 // Shapes: degree, d2, scores, keys [n_nodes]; table [3 n_pieces]: starts, alpha, beta; best [1 + blocks GROUP];
@@ -156,8 +157,8 @@ struct Episode {
 // What every block finds in the state when a round begins.
 struct Round {
     bool is_new_step;
-    unsigned n_wanted; // nodes that this and later rounds of the step pick
-    unsigned n_picks;  // nodes that this round picks
+    unsigned n_wanted; // nodes that this and later rounds of the step pick or pass over
+    unsigned n_picks;  // nodes that this round picks or passes over
     float scale;
     Key below; // keys of earlier rounds of the step are not below this
 };
@@ -166,7 +167,7 @@ template <class Scores> __device__ Round round_of(const Episode &episode, const 
     const unsigned *state = episode.state;
     Round round;
     round.is_new_step = state[N_LEFT] == 0;
-    round.n_wanted = round.is_new_step ? picks_of(episode.select, state[N_CANDIDATES], episode.n_nodes) : state[N_LEFT];
+    round.n_wanted = wanted_of(state, episode.select, episode.n_nodes);
     round.n_picks = round.n_wanted < GROUP ? round.n_wanted : GROUP;
     round.scale = scores.scale(state);
     round.below = round.is_new_step ? ~0ull : episode.best[0];
@@ -248,11 +249,12 @@ struct Picks {
 // Takes the picks one after the other, as if each were removed before the next is looked at.
 __device__ void take_picks(const Episode &episode, const Round &round, const Picks &picks) {
     unsigned *state = episode.state;
-    unsigned n_found = 0, n_removed = 0, n_cover = state[N_COVER];
-    for (unsigned i = 0; i < round.n_picks && picks.key[i] != 0; i++) {
+    const unsigned n_passed = state[N_PASSED] < round.n_picks ? state[N_PASSED] : round.n_picks;
+    unsigned n_found = n_passed, n_removed = 0, n_cover = state[N_COVER];
+    for (unsigned i = n_passed; i < round.n_picks && picks.key[i] != 0; i++) {
         n_found++;
         unsigned left = picks.degree[i];
-        for (unsigned j = 0; j < i; j++) {
+        for (unsigned j = n_passed; j < i; j++) {
             // A pick j that is left out has no edge to a later one: all its neighbours went before it.
             left -= picks.is_joined[i * GROUP + j];
         }
@@ -266,6 +268,7 @@ __device__ void take_picks(const Episode &episode, const Round &round, const Pic
     }
     // With fewer nodes than wanted the candidates of this step are used up.
     state[N_LEFT] = n_found < round.n_picks ? 0 : round.n_wanted - n_found;
+    state[N_PASSED] -= n_passed;
     state[N_REMOVED] = n_removed;
     state[N_COVER] = n_cover;
     state[N_STEPS] += round.is_new_step ? 1 : 0;

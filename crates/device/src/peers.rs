@@ -15,7 +15,7 @@ use crate::{Arg, Buffer, Device, Error, Event, Launch, checks};
 /// Threads of a block of the kernels.
 pub(crate) const BLOCK: u32 = 256;
 
-/// How many blocks [`Device::peer_exact_sum`] adds: 2^16 partials below 2^47 fit in 64 bits.
+/// How many blocks [`Device::exact_sum`] and [`Device::peer_exact_sum`] add: 2^16 partials below 2^47 fit in 64 bits.
 pub const MAX_PEER_BLOCKS: usize = 1 << 16;
 
 /// A buffer that peers on the same device may read.
@@ -153,6 +153,36 @@ impl Device {
         read(gpu, &memories, || unsafe {
             gpu.launch("peer_exact_sum", shape, &args)
         })
+    }
+
+    /// Adds all blocks of one rank element by element, with the bits of [`Device::peer_exact_sum`]: one launch and no copy, so that a
+    /// graph may hold it.
+    ///
+    /// # Shapes
+    /// `blocks` holds whole blocks of `out.len()` elements, at most [`MAX_PEER_BLOCKS`].
+    /// # Errors
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`]; [`ErrorKind::Unsupported`] on the host.
+    /// # Complexity
+    /// Reads each block twice.
+    /// # Source
+    /// As [`Device::peer_exact_sum`].
+    pub fn exact_sum(&self, blocks: &Buffer, out: &mut Buffer) -> Result<(), Error> {
+        const OP: &str = "exact_sum";
+        let n = out.len().max(1);
+        checks::len(OP, "blocks", blocks.len().next_multiple_of(n), blocks)?;
+        let n_blocks = blocks.len() / n;
+        if n_blocks > MAX_PEER_BLOCKS {
+            return Err(Error::length(OP, "blocks", MAX_PEER_BLOCKS, n_blocks));
+        }
+        let shape = Launch::threads(out.len(), BLOCK);
+        let args = [
+            Arg::read(blocks),
+            Arg::u64(n_blocks as u64),
+            Arg::u64(out.len() as u64),
+            Arg::write(out),
+        ];
+        // SAFETY: n_blocks blocks of out.len() elements each, checked above.
+        unsafe { self.gpu_for(OP)?.launch("exact_sum", shape, &args) }
     }
 
     fn wait_for(&self, parts: &[Published]) -> Result<(), Error> {

@@ -92,7 +92,7 @@ impl Solver<'_> {
             .map_or_else(Device::host, |share| share.device.clone());
         let mut all = Vec::with_capacity(shares.len());
         for share in shares {
-            all.push(self.begin(share, ranks)?);
+            all.push(self.begin(share, start as u32, ranks)?);
         }
         let mut n_passed = start;
         while all.iter().any(|one| !one.evaluation.is_done()) {
@@ -148,21 +148,21 @@ impl Solver<'_> {
         Ok(())
     }
 
-    /// The state before the first pick, with the way of evaluating that fits it.
+    /// The state before the first pick, with the way of evaluating that fits it. One that has the loop on a device passes over
+    /// the best `start` candidates by itself.
     fn begin<'e, 's: 'e>(
         &'s self,
         share: &'e mut Share<'s>,
+        start: u32,
         ranks: &mut Ranks<'_>,
     ) -> Result<Running<'e>, Error> {
         let n_nodes = share.instance.adjacency.n_nodes();
         let has_states = (share.model.as_ref()).is_some_and(|model| model.takes_states_on_device());
         let evaluation: Box<dyn Evaluation + 'e> = match self.is_incremental {
             true if self.is_closed_form_on_device() => {
-                Box::new(DeviceEpisode::closed_form(self, share)?)
+                Box::new(DeviceEpisode::closed_form(self, share, start)?)
             }
-            true if has_states && self.options.starts == 1 => {
-                Box::new(DeviceEpisode::of_model(self, share, ranks)?)
-            }
+            true if has_states => Box::new(DeviceEpisode::of_model(self, share, start, ranks)?),
             true => {
                 let inside = self.inside.as_ref().map(|graph| Peeling::new(graph));
                 Box::new(ResidualEpisode::begin(self, share, inside, ranks)?)

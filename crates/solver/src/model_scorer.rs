@@ -94,13 +94,11 @@ impl<'a> ModelScorer<'a> {
         })
     }
 
-    /// True if kernels of the device can write the states: the model takes them as inputs, sums nothing over a state (which goes
-    /// over the host), and edges have no weights.
+    /// True if kernels of the device can write the states: the model takes them as inputs, and edges have no weights.
     pub(crate) fn takes_states_on_device(&self) -> bool {
         let has_graph = self.model.shard.resident_adjacency().is_some();
         let on_device = !self.model.device.is_host() && has_graph;
-        let is_local = self.model.policy.model.head.reads_nodes_alone();
-        on_device && is_local && self.inputs.is_some() && self.model.weighted.is_none()
+        on_device && self.inputs.is_some() && self.model.weighted.is_none()
     }
 
     /// Records what `f` launches as one launch: kernels that write the inputs, the evaluation, kernels that read its scores.
@@ -111,6 +109,10 @@ impl<'a> ModelScorer<'a> {
         f: impl FnOnce(&mut ModelRecording<'_, '_>) -> Result<(), Error>,
     ) -> Result<Launches, Error> {
         let inputs = self.begin_states()?;
+        if !self.model.policy.model.head.reads_nodes_alone() {
+            // The first sum over a state takes the numbers of its rows to the device, which no recording can do.
+            self.program.run_again(comm)?;
+        }
         let mut done = Ok(());
         let launches = self.program.capture(comm, |program| {
             done = f(&mut ModelRecording { program, inputs });

@@ -79,16 +79,23 @@ impl Steps<'_, '_> {
 }
 
 impl<'e, 's> DeviceEpisode<'e, 's> {
-    /// The episode on one rank by the closed form.
+    /// The episode on one rank by the closed form, from the candidate in place `start`, the best first.
     pub(crate) fn closed_form(
         solver: &Solver<'_>,
         share: &'e mut Share<'_>,
+        start: u32,
     ) -> Result<Self, Error> {
         let Some(table) = solver.table_of(share.instance) else {
             return Err(Error::internal("an episode without a closed form"));
         };
         let (device, options) = (&share.device, solver.options);
-        let graph = ResidentAdjacency::upload(device, block(share.instance.adjacency))?;
+        let graph = match &mut share.graph {
+            Some(graph) => graph,
+            none => {
+                let block = block(share.instance.adjacency);
+                none.insert(ResidentAdjacency::upload(device, block)?)
+            }
+        };
         let (starts, alpha, beta) = table.pieces();
         let rules = cover::Rules {
             score: cover::ScorePieces {
@@ -100,17 +107,19 @@ impl<'e, 's> DeviceEpisode<'e, 's> {
             select: select_on_device(options.select),
             keep_isolated: options.keep_isolated,
         };
-        let episode = cover::Episode::start(device, share.graph.insert(graph), rules)?;
+        let mut episode = cover::Episode::start(device, graph, rules)?;
+        episode.pass_over(start)?;
         Ok(Self {
             progress: episode.progress(),
             scorer: Scorer::ClosedForm(episode),
         })
     }
 
-    /// The episode by the model, on any number of ranks.
+    /// The episode by the model, on any number of ranks, from the candidate in place `start`, the best first.
     pub(crate) fn of_model(
         solver: &Solver<'_>,
         share: &'e mut Share<'s>,
+        start: u32,
         ranks: &mut Ranks<'_>,
     ) -> Result<Self, Error> {
         let graph = (share.shard.as_ref()).and_then(RowShard::resident_adjacency);
@@ -127,6 +136,7 @@ impl<'e, 's> DeviceEpisode<'e, 's> {
         let steps = match ranks.size() {
             1 => {
                 let mut episode = cover::ModelEpisode::start(&share.device, graph, rules)?;
+                episode.pass_over(start)?;
                 let step = model.capture(ranks.comm, |model| {
                     episode.write_rows(model.rows()?)?;
                     Ok(episode.pick(model.scores()?)?)
@@ -137,7 +147,8 @@ impl<'e, 's> DeviceEpisode<'e, 's> {
                 model.begin_states()?;
                 let partition = &share.instance.partition;
                 let mut comm = DeviceComm::new(&share.device, ranks.comm, ranks.timeout);
-                let episode = cover::SharedEpisode::start(graph, partition, rules, &mut comm)?;
+                let mut episode = cover::SharedEpisode::start(graph, partition, rules, &mut comm)?;
+                episode.pass_over(start)?;
                 Steps::Shared(Box::new(episode), model)
             }
         };
@@ -174,8 +185,9 @@ impl Evaluation for DeviceEpisode<'_, '_> {
                 n_nodes,
                 n_launched,
             } => {
-                if *n_launched > *n_nodes {
-                    return Err(Error::internal("an episode has more steps than nodes")); // each picks one
+                // Each picks one, or passes over some.
+                if *n_launched / 2 > *n_nodes {
+                    return Err(Error::internal("an episode has more steps than nodes"));
                 }
                 let at_once = (*n_nodes / 8).clamp(1, MAX_STEPS_AT_ONCE);
                 for _ in 0..at_once {

@@ -116,9 +116,6 @@ impl<'a> Solver<'a> {
             true if self.options.n_ranks > 1 => Err(Error::input(format!(
                 "on device `{kind}` the closed form runs on one rank: use --ranks 1, or --device host, or --path free-first-layer",
             ))),
-            true if self.options.starts > 1 => Err(Error::input(
-                "several starts are made on the host: leave them or the device out",
-            )),
             _ => Ok(()),
         }
     }

@@ -94,6 +94,20 @@ impl<'a> Episode<'a> {
         }
     }
 
+    /// Lets the first step pass over the best candidates, so many of them, but for the last of all.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn pass_over(&mut self, n_nodes: u32) -> Result<(), Error> {
+        match &mut self.run {
+            Run::Host(run) => {
+                run.pass_over(n_nodes);
+                Ok(())
+            }
+            Run::Gpu(run) => run.pass_over(n_nodes),
+        }
+    }
+
     /// Goes on for some steps: one on the host, hundreds on a GPU, where the host only then learns how far it is.
     ///
     /// # Errors

@@ -85,14 +85,15 @@ proptest! {
         policy in policy(),
         d in prop_oneof![Just(0u32), Just(1), 2u32..20],
         keep_isolated in any::<bool>(),
+        starts in 1u32..=4,
     ) {
         let select = if d == 0 { Select::Adaptive } else { Select::Fixed(d) };
         let bits = BitShard::from_graph(&graph, 0..graph.n_nodes());
         for adjacency in [Adjacency::Csr(graph.into()), Adjacency::Bits(bits)] {
-            let host = SolveOptions { keep_isolated, ..on(&Device::host(), select) };
+            let host = SolveOptions { keep_isolated, starts, ..on(&Device::host(), select) };
             let want = run(&adjacency, &policy, &host);
             for device in gpus() {
-                let options = SolveOptions { keep_isolated, ..on(&device, select) };
+                let options = SolveOptions { keep_isolated, starts, ..on(&device, select) };
                 let got = run(&adjacency, &policy, &options);
                 prop_assert_eq!(&got.nodes, &want.nodes, "{}", got.path_name());
                 prop_assert_eq!(got.n_steps, want.n_steps);

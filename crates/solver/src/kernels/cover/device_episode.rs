@@ -17,12 +17,13 @@ const MAX_BLOCKS: usize = 256;
 const CHUNK_ROWS: usize = 1024;
 const CHUNK_WORDS: usize = 32;
 /// The words of `state`, as in `cuda/solver/cover_loop.cuh`.
-pub(super) const N_STATE: usize = 10;
+pub(super) const N_STATE: usize = 11;
 const N_CANDIDATES: usize = 1;
 const N_LEFT: usize = 2;
 const N_COVER: usize = 4;
 const N_STEPS: usize = 5;
 const N_UNBOUNDED: usize = 9;
+const N_PASSED: usize = 10;
 
 /// The residual graph and the cover of an episode in device memory, and the launches of a round.
 #[derive(Debug)]
@@ -170,6 +171,17 @@ pub(super) fn look_at(device: &Device, state: &Buffer<u32>) -> Result<Look, Erro
     })
 }
 
+/// Lets the next step pass over some of the best candidates, but for the last of all.
+pub(super) fn pass_over(
+    device: &Device,
+    n_nodes: u32,
+    state: &mut Buffer<u32>,
+) -> Result<(), Error> {
+    let mut words = device.download(state)?;
+    words[N_PASSED] = n_nodes.min(words[N_CANDIDATES].saturating_sub(1));
+    device.write(&words, state)
+}
+
 impl<'a> DeviceEpisode<'a> {
     pub(super) fn start(
         device: &Device,
@@ -232,6 +244,11 @@ impl<'a> DeviceEpisode<'a> {
 
     pub(super) fn progress(&self) -> Result<Look, Error> {
         look_at(&self.device, &self.buffers.state)
+    }
+
+    /// As [`super::Episode::pass_over`].
+    pub(super) fn pass_over(&mut self, n_nodes: u32) -> Result<(), Error> {
+        pass_over(&self.device, n_nodes, &mut self.buffers.state)
     }
 
     /// Launches the rounds of one step, whose scores a model has computed.

@@ -64,6 +64,10 @@ impl<'a> GpuEpisode<'a> {
         self.progress
     }
 
+    pub(super) fn pass_over(&mut self, n_nodes: u32) -> Result<(), Error> {
+        self.state.pass_over(n_nodes)
+    }
+
     pub(super) fn advance(&mut self) -> Result<Progress, Error> {
         if self.progress.is_done {
             return Ok(self.progress);
@@ -82,8 +86,8 @@ impl<'a> GpuEpisode<'a> {
         }
         self.n_rounds_done += n_rounds as u64;
         self.progress = self.state.progress()?.progress;
-        // Every round but one a step settles a node, and every step settles one.
-        let bound = 2 * u64::from(self.state.n_nodes()) + n_rounds as u64;
+        // Every round but one a step settles a node or passes over one, and every step settles one.
+        let bound = 3 * u64::from(self.state.n_nodes()) + n_rounds as u64;
         match self.progress.is_done || self.n_rounds_done <= bound {
             true => Ok(self.progress),
             false => Err(no_end(self.n_rounds_done)),

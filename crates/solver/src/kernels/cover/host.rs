@@ -19,6 +19,8 @@ pub(super) struct HostEpisode<'a> {
     d2: Vec<u64>,
     cover: Vec<u32>,
     n_steps: u32,
+    /// The best candidates that the next step passes over.
+    n_passed: usize,
 }
 
 impl<'a> HostEpisode<'a> {
@@ -45,6 +47,7 @@ impl<'a> HostEpisode<'a> {
             d2,
             cover: Vec::new(),
             n_steps: 0,
+            n_passed: 0,
         })
     }
 
@@ -58,12 +61,18 @@ impl<'a> HostEpisode<'a> {
         (self.degree.clone(), self.d2.clone())
     }
 
+    pub(super) fn pass_over(&mut self, n_nodes: u32) {
+        self.n_passed = n_nodes.min(self.n_candidates().saturating_sub(1)) as usize;
+    }
+
     /// One step.
     pub(super) fn advance(&mut self) -> Progress {
         let n_candidates = self.n_candidates();
         if n_candidates > 0 {
             let n_picks = self.select.n_picks(n_candidates, self.degree.len() as u32);
-            for (_, node) in self.best(n_picks as usize) {
+            let n_passed = std::mem::take(&mut self.n_passed);
+            let best = self.best(n_passed + n_picks as usize);
+            for &(_, node) in &best[n_passed..] {
                 if self.degree[node] > 0 || self.keep_isolated {
                     self.remove(node);
                 }

@@ -45,6 +45,14 @@ impl<'a> ModelEpisode<'a> {
         Ok(Self { state })
     }
 
+    /// Lets the first step pass over the best candidates, so many of them, but for the last of all.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub(crate) fn pass_over(&mut self, n_nodes: u32) -> Result<(), Error> {
+        self.state.pass_over(n_nodes)
+    }
+
     /// Launches the rounds of one step: the best nodes by these scores are picked and removed.
     ///
     /// # Errors

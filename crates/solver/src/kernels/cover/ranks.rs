@@ -9,7 +9,8 @@ use shardgraph_ops::{Block, ResidentAdjacency};
 use shardgraph_shard::Partition;
 
 use super::device_episode::{
-    BLOCK, DeviceEpisode, FixedRules, GROUP, Look, N_STATE, PickRules, Scores, look_at, node_blocks,
+    BLOCK, DeviceEpisode, FixedRules, GROUP, Look, N_STATE, PickRules, Scores, look_at,
+    node_blocks, pass_over,
 };
 use super::model::{ModelRows, RowSource};
 use crate::Error;
@@ -79,6 +80,11 @@ impl<'a> SharedEpisode<'a> {
         device.write(&state, &mut episode.own.buffers.state)?;
         episode.count(comm)?;
         Ok(episode)
+    }
+
+    /// Lets the first step pass over the best candidates of all ranks, so many of them, but for the last of all.
+    pub(crate) fn pass_over(&mut self, n_nodes: u32) -> Result<(), Error> {
+        Ok(pass_over(&self.own.device, n_nodes, &mut self.state)?)
     }
 
     /// Writes the own rows of a model's input, and the mask of all nodes, for the present state.

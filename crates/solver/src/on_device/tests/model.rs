@@ -62,6 +62,7 @@ proptest! {
         path in prop::sample::select(vec![EmbeddingPath::General, EmbeddingPath::FreeFirstLayer, EmbeddingPath::Collapsed]),
         d in prop_oneof![Just(0u32), Just(1), 2u32..20],
         keep_isolated in any::<bool>(),
+        starts in 1u32..=4,
         seed in any::<u64>(),
     ) {
         // Two layers have a closed form on the last path.
@@ -71,6 +72,7 @@ proptest! {
             let options = |device: &Device| SolveOptions {
                 path: Some(path),
                 keep_isolated,
+                starts,
                 ..on(device, select(d))
             };
             // The host keeps rows of this path from pick to pick; two ranks evaluate the model.
@@ -95,7 +97,6 @@ proptest! {
         scale in prop_oneof![Just(AdjacencyScale::One), Just(AdjacencyScale::LargestDegree)],
         seed in any::<u64>(),
     ) {
-        // Sums over a state go over the host, step by step.
         let head = if is_mlp { HeadKind::MLP } else { HeadKind::default() };
         let policy = policy_of(is_sage, head, scale, seed);
         for adjacency in forms(&graph) {
@@ -129,37 +130,36 @@ fn given(device: &Device) -> Given {
     }
 }
 
-/// A step is one launch, however many nodes it picks. Nothing goes to the device, and ten words come back for each eight steps,
+/// A step is one launch, however many nodes it picks. Nothing goes to the device, and eleven words come back for each eight steps,
 /// whatever the graph.
 #[test]
 fn a_step_is_one_launch_and_moves_no_rows() {
-    let policy = integer_policy(3, 5);
-    for device in gpus() {
+    let mlp = policy_of(false, HeadKind::MLP, AdjacencyScale::One, 5);
+    for (policy, device) in [integer_policy(3, 5), mlp]
+        .iter()
+        .flat_map(|policy| gpus().into_iter().map(move |device| (policy, device)))
+    {
         for (spec, n_picks) in [("er:64:0.05", 1), ("er:256:0.05", 1), ("er:256:0.05", 16)] {
             for adjacency in forms(&generated(spec.to_owned())) {
                 let looks = Mutex::new(Vec::new());
-                let general = |device: &Device| SolveOptions {
+                let general = |communication| SolveOptions {
                     path: Some(EmbeddingPath::General),
-                    ..on(device, Select::Fixed(n_picks))
+                    communication,
+                    ..on(&device, Select::Fixed(n_picks))
                 };
-                let solution = solve(&adjacency, &policy, &general(&device), &mut |_, _| {
+                let solution = solve(&adjacency, policy, &general(None), &mut |_, _| {
                     looks.lock().unwrap().push(given(&device));
                 });
-                let host = solve(
-                    &adjacency,
-                    &policy,
-                    &general(&Device::host()),
-                    &mut |_, _| (),
-                );
+                let by_host = run(&adjacency, policy, &general(Some(Communication::Halo)));
                 let n_steps = solution.unwrap().n_steps;
-                assert_eq!(n_steps, host.unwrap().n_steps);
+                assert_eq!(n_steps, by_host.n_steps);
                 let looks = looks.into_inner().unwrap();
                 assert_eq!(looks.len() as u64, n_steps.div_ceil(8));
                 for pair in looks.windows(2) {
                     let (before, after) = (pair[0].traffic, pair[1].traffic);
                     assert_eq!(pair[1].n_launches - pair[0].n_launches, 8);
                     assert_eq!(after.to_device_bytes, before.to_device_bytes);
-                    assert_eq!(after.to_host_bytes - before.to_host_bytes, 40);
+                    assert_eq!(after.to_host_bytes - before.to_host_bytes, 44);
                 }
             }
         }

@@ -37,6 +37,7 @@ proptest! {
         path in prop::sample::select(vec![EmbeddingPath::General, EmbeddingPath::FreeFirstLayer, EmbeddingPath::Collapsed]),
         d in prop_oneof![Just(0u32), Just(1), 2u32..20],
         keep_isolated in any::<bool>(),
+        starts in 1u32..=3,
         seed in any::<u64>(),
     ) {
         // Two layers have a closed form on the last path.
@@ -46,6 +47,7 @@ proptest! {
             let options = |device: &Device, n_ranks| SolveOptions {
                 path: Some(path),
                 keep_isolated,
+                starts,
                 n_ranks,
                 ..on(device, select(d))
             };
@@ -65,16 +67,20 @@ proptest! {
         d in prop_oneof![Just(0u32), Just(1), 2u32..20],
         keep_isolated in any::<bool>(),
         is_sage in any::<bool>(),
+        is_mlp in any::<bool>(),
+        starts in 1u32..=3,
         n_ranks in 2u32..=3,
         scale in prop_oneof![Just(AdjacencyScale::One), Just(AdjacencyScale::LargestDegree)],
         seed in any::<u64>(),
     ) {
-        let policy = policy_of(is_sage, HeadKind::default(), scale, seed);
+        let head = if is_mlp { HeadKind::MLP } else { HeadKind::default() };
+        let policy = policy_of(is_sage, head, scale, seed);
         for adjacency in forms(&graph) {
             for device in gpus() {
                 let options = |n_ranks| SolveOptions {
                     path: is_sage.then_some(EmbeddingPath::General),
                     keep_isolated,
+                    starts,
                     n_ranks,
                     ..on(&device, select(d))
                 };
@@ -116,7 +122,7 @@ fn looks_of_ranks(adjacency: &Adjacency, device: &Device, n_ranks: u32) -> Vec<V
     looks.into_iter().map(Result::unwrap).collect()
 }
 
-/// Nothing goes to a rank's device, and ten words come back for each eight steps, whatever the graph.
+/// Nothing goes to a rank's device, and eleven words come back for each eight steps, whatever the graph.
 #[test]
 fn ranks_move_no_rows_over_the_bus() {
     for device in devices() {
@@ -127,7 +133,7 @@ fn ranks_move_no_rows_over_the_bus() {
                     for pair in looks.windows(2) {
                         let (before, after) = (pair[0], pair[1]);
                         assert_eq!(after.to_device_bytes, before.to_device_bytes, "{spec}");
-                        assert_eq!(after.to_host_bytes - before.to_host_bytes, 40, "{spec}");
+                        assert_eq!(after.to_host_bytes - before.to_host_bytes, 44, "{spec}");
                     }
                 }
             }
