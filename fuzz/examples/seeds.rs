@@ -68,6 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     run_files(&folder("checkpoint")?, &folder("metrics")?)?;
     line_files(&folder("edge_store")?, &folder("embedding_file")?)?;
+    let scratch = tempfile::tempdir()?;
+    let state = shardgraph_fuzz::line::ended_run_state(scratch.path())?;
+    fs::write(folder("line_run")?.join("ended"), state)?;
     Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
 }
 

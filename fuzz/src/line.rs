@@ -1,11 +1,16 @@
 //! LINE's files: a store's head and buckets, embeddings in every form.
 
 use std::fs;
+use std::path::Path;
 
 use shardgraph_device::Device;
+use shardgraph_graph::builtin;
+use shardgraph_job::{Checkpoint, Folder, RunRecorder};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::nodes::Classes;
-use shardgraph_line::{Config, Embedding, NodeLabels, Store, train};
+use shardgraph_line::{
+    Config, DiskOptions, DiskRun, Embedding, NodeLabels, Order, Store, train, train_on_disk,
+};
 
 use shardgraph_storage::hash;
 
@@ -130,4 +135,72 @@ pub fn class_file(data: &[u8]) {
             }
         }
     }
+}
+
+/// Name of a run's state in its checkpoint.
+pub const RUN_STATE: &str = "run.json";
+
+/// As the state of a run in a whole checkpoint of step 1: it is refused by a name or a setting, or the run ends with finite rows.
+///
+/// # Panics
+/// When a rule is broken.
+pub fn line_run(data: &[u8]) {
+    let (work, out) = (scratch("work"), scratch("rows.npy"));
+    let _ = fs::remove_dir_all(&work); // of the input before
+    let mut checkpoint = Checkpoint::new(1);
+    let added = checkpoint.add(RUN_STATE, data.to_vec());
+    added.expect("the name of a file");
+    let folder = Folder::of_new_run(&work, &[RUN_STATE], &[]).expect("a new folder");
+    let recorder = RunRecorder::open(folder).expect("room for files");
+    let written = recorder.write_checkpoint(&checkpoint);
+    written.expect("room for a checkpoint");
+    drop(recorder);
+    let store = karate();
+    match on_disk(&store, &work, &out) {
+        Ok(()) => {
+            let rows = formats::read(&out, None).expect("what was written can be read");
+            assert_eq!(rows.n_nodes(), store.n_nodes() as usize);
+            assert!(rows.values().iter().all(|x| x.is_finite()));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn karate() -> Store {
+    let graph = builtin::by_name("karate").expect("a built-in graph");
+    let later = |u: u32| graph.neighbors(u).iter().filter(move |&&v| u < v);
+    let edges: Vec<(u32, u32)> = (0..graph.n_nodes())
+        .flat_map(|u| later(u).map(move |&v| (u, v)))
+        .collect();
+    let labels = NodeLabels::numbers(graph.n_nodes());
+    Store::from_edges(graph.n_nodes(), &edges, 2, labels).expect("a store")
+}
+
+fn on_disk(store: &Store, work: &Path, npy: &Path) -> Result<(), shardgraph_line::Error> {
+    let config = Config {
+        order: Order::Second,
+        dim: 2,
+        epochs: 1,
+        ..Config::default()
+    };
+    let disk = DiskRun {
+        work,
+        metrics: None,
+        npy,
+        options: &DiskOptions::default(),
+    };
+    train_on_disk(store, &config, &Device::host(), disk, &mut |_| {}).map(drop)
+}
+
+/// State of the run of [`line_run`] when its one pass is over: its answer has no folder to lie in.
+///
+/// # Errors
+/// When the state cannot be read, or the answer found a place.
+pub fn ended_run_state(folder: &Path) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let work = folder.join("work");
+    if on_disk(&karate(), &work, &folder.join("none/rows.npy")).is_ok() {
+        return Err("the folder `none` should not be there".into());
+    }
+    let newest = Checkpoint::newest(&work, &[RUN_STATE])?.ok_or("a checkpoint")?;
+    Ok(newest.file(RUN_STATE)?.to_vec())
 }

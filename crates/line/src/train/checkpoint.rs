@@ -74,8 +74,24 @@ impl RunState {
         }
     }
 
+    /// State in a checkpoint, with a position that a run of these settings can have after the checkpoint's steps.
     fn of(checkpoint: &Checkpoint) -> Result<RunState, Error> {
-        Ok(checkpoint.json(STATE, SCHEMA_VERSION)?)
+        let state: RunState = checkpoint.json(STATE, SCHEMA_VERSION)?;
+        let Position {
+            orders,
+            pass,
+            step,
+            n_steps,
+            ..
+        } = state.position;
+        let (n_orders, n_passes) = (state.config.order.each().len(), state.config.epochs);
+        let is_within = orders < n_orders && pass < n_passes;
+        let is_end = (orders, pass, step) == (n_orders, 0, 0);
+        let has_last_generation = state.files.iter().any(|file| file.1 == u64::MAX);
+        match (is_within || is_end) && n_steps == checkpoint.step() && !has_last_generation {
+            true => Ok(state),
+            false => Err(wrong(checkpoint.origin(), "no run comes to this position")),
+        }
     }
 
     /// Refuses to go on from here where `initial` is the state of another run.

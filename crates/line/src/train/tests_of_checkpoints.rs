@@ -36,6 +36,38 @@ fn a_run_of_another_version_is_refused() {
     assert!(!place.folder.path().join("e.npy").exists());
 }
 
+/// A state whose hash is right, and to which no run comes.
+#[test]
+fn a_position_that_no_run_has_is_refused() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let (place, device) = (Folder::new(), Device::host());
+    let run = context(&store, &config, &device);
+    drop(TableCheckpoint::open(&place.work(), None, &run).unwrap());
+    let newest = Checkpoint::newest(&place.work(), &[]).unwrap().unwrap();
+    let text = String::from_utf8(newest.file("run.json").unwrap().to_vec()).unwrap();
+    for (found, other, reason) in [
+        ("\"orders\": 0", "\"orders\": 2", "no run comes"),
+        ("\"pass\": 0", "\"pass\": 999999", "no run comes"),
+        ("\"n_steps\": 0", "\"n_steps\": 7", "no run comes"),
+        ("\"step\": 0", "\"step\": 999999", "has no step 999999"),
+    ] {
+        assert!(text.contains(found), "{text}");
+        let mut doctored = Checkpoint::new(0);
+        let bytes = text.replacen(found, other, 1).into_bytes();
+        doctored.add("run.json", bytes).unwrap();
+        fs::remove_dir_all(place.work()).unwrap();
+        let held = shardgraph_job::Folder::of_new_run(&place.work(), &["run.json"], &[]).unwrap();
+        let recorder = RunRecorder::open(held).unwrap();
+        recorder.write_checkpoint(&doctored).unwrap();
+        drop(recorder);
+        let disk = DiskOptions::default();
+        let error = place
+            .train(&store, &config, &disk, &mut |_| {})
+            .unwrap_err();
+        assert!(error.to_string().contains(reason), "{other}: {error}");
+    }
+}
+
 #[test]
 fn damaged_files_of_a_run_are_found() {
     let store = two_communities(64, 4);

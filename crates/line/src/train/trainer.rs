@@ -144,17 +144,25 @@ impl<T: Scalar> TableTrainer<'_, T> {
     fn begin_order(&mut self) -> Result<(), Error> {
         if let Some(context) = self.orders.get(self.position.orders) {
             self.buffer.begin_order(context.planner.order)?;
-            self.begin_pass();
+            self.begin_pass()?;
         }
         Ok(())
     }
 
-    fn begin_pass(&mut self) {
+    fn begin_pass(&mut self) -> Result<(), Error> {
         let planner = &self.orders[self.position.orders].planner;
         let mut steps = planner.pass(self.position.pass);
         steps.by_ref().take(self.position.step).for_each(drop);
+        if steps.is_over() {
+            let message = format!(
+                "pass {} has no step {}",
+                self.position.pass, self.position.step
+            );
+            return Err(Error::checkpoint(message));
+        }
         self.buffer.begin_pass(&steps.visits());
         self.steps = Some(steps);
+        Ok(())
     }
 
     /// Goes on behind the last step of a pass; gives the report of the pass, where one is asked for.
@@ -172,7 +180,7 @@ impl<T: Scalar> TableTrainer<'_, T> {
         };
         (self.position.pass, self.position.step, self.steps) = (epoch, 0, None);
         if epoch < run.config.epochs {
-            self.begin_pass();
+            self.begin_pass()?;
         } else {
             if let Some(tables) = self.buffer.end_order()? {
                 self.gather(&tables)?;
