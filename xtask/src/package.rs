@@ -263,9 +263,7 @@ fn write_outside(folder: &Path, published: &[Published]) -> Result<()> {
         process::check(tar.arg("-xmzf").arg(&archive).arg("-C").arg(folder))?;
     }
     let root = fs::read_to_string(project::root().join("Cargo.toml"))?;
-    // The consumer runs once: compiling our crates without optimisation takes half the time.
-    let profiles = profiles_of(&root).replace("\nopt-level = 1", "\nopt-level = 0");
-    let manifest = workspace_manifest(published) + &profiles;
+    let manifest = workspace_manifest(published) + &profiles_outside(&root, published);
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(
         folder.join("consumer/Cargo.toml"),
@@ -302,6 +300,19 @@ fn profiles_of(manifest: &str) -> String {
     let sections = manifest.split("\n[").skip(1);
     let profiles = sections.filter(|section| section.starts_with("profile."));
     profiles.map(|section| format!("\n[{section}\n")).collect()
+}
+
+/// The consumer runs once: compiling our crates without optimisation takes half the time. Other crates are as the workspace has them,
+/// compiled and checked already.
+fn profiles_outside(manifest: &str, published: &[Published]) -> String {
+    let mut profiles = profiles_of(manifest);
+    for Published { name, .. } in published {
+        let section = format!("[profile.dev.package.{name}]");
+        if !profiles.contains(&section) {
+            profiles += &format!("\n{section}\nopt-level = 0\n");
+        }
+    }
+    profiles
 }
 
 fn consumer_manifest(published: &[Published]) -> String {
@@ -405,6 +416,24 @@ mod tests {
         let copied = toml::from_str::<toml::Table>(&profiles_of(manifest)).unwrap();
         let expected = "[profile.dev]\ny = 2\n[profile.dev.package.\"*\"]\nw = 4";
         assert_eq!(copied, toml::from_str::<toml::Table>(expected).unwrap());
+    }
+
+    #[test]
+    fn packages_alone_are_not_optimised() {
+        let package = |name: &str| Published {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            has_library: true,
+        };
+        let manifest =
+            "[a]\nx = 1\n[profile.dev]\nopt-level = 1\n[profile.dev.package.b]\nopt-level = 3";
+        let profiles = profiles_outside(manifest, &[package("b"), package("c")]);
+        let expected = "[profile.dev]\nopt-level = 1\n[profile.dev.package.b]\nopt-level = 3\n\
+            [profile.dev.package.c]\nopt-level = 0";
+        assert_eq!(
+            toml::from_str::<toml::Table>(&profiles).unwrap(),
+            toml::from_str::<toml::Table>(expected).unwrap()
+        );
     }
 
     #[test]
