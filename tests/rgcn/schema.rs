@@ -27,7 +27,7 @@ fn rgcn_info() {
     assert_schema(&answer, &expected);
 }
 
-const RGCN_PLAN: [(&str, &str); 21] = [
+const RGCN_PLAN: [(&str, &str); 22] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -37,6 +37,7 @@ const RGCN_PLAN: [(&str, &str); 21] = [
     ("model", "object"),
     ("mode", "string"),
     ("cost_max_over_mean", "number"),
+    ("device", "string"),
     ("edges_max_over_mean", "number"),
     ("bytes_per_device", "list"),
     ("bytes_whole", "count"),
