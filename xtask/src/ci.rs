@@ -4,10 +4,10 @@
 mod asked_for;
 mod beside;
 mod emulation;
-mod jobs;
 mod mpi;
 mod programs;
 mod stages;
+mod test_runs;
 
 use std::process::ExitCode;
 

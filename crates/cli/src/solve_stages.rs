@@ -15,7 +15,7 @@ use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::Problem;
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{Answer, ReducedSolution, check_cover, has_classical_search};
+use shardgraph_solver::{ReducedSolution, Solution, check_cover, has_classical_search};
 
 use crate::duration;
 use crate::exit::BadInput;
@@ -214,9 +214,9 @@ pub(crate) struct Refined {
 
 /// What the policy found, in one of its ways or several.
 pub(crate) struct Found {
-    pub(crate) alone: Answer,
+    pub(crate) alone: Solution,
     /// With rules inside the episode.
-    pub(crate) inside: Option<Answer>,
+    pub(crate) inside: Option<Solution>,
     /// With rules on the whole graph in turn with the policy.
     pub(crate) reduced: Option<ReducedSolution>,
 }

@@ -4,7 +4,7 @@ use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 
 use crate::problem::{MAXIMUM_INDEPENDENT_SET, Objective};
-use crate::{Answer, Error, SolveOptions, TrainedPolicy, solve_problem};
+use crate::{Error, Solution, SolveOptions, TrainedPolicy, solve_problem};
 
 /// Finds a vertex cover with a policy for maximum independent set, and checks it: the nodes with an edge that the set leaves.
 ///
@@ -36,12 +36,12 @@ pub fn cover_by_independent_set(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Answer, Error> {
+) -> Result<Solution, Error> {
     let graph = adjacency.to_lists();
     let graph = graph.map_err(|error| Error::input(error.to_string()))?;
     let set = solve_problem(&MAXIMUM_INDEPENDENT_SET, &graph, policy, options, progress)?;
     let nodes = cover_of_set(&graph, &set.nodes)?;
-    Ok(Answer {
+    Ok(Solution {
         objective: Objective::Count(nodes.len() as u64),
         nodes,
         ..set

@@ -20,7 +20,7 @@ use crate::select::{TopD, agree_each};
 use crate::share::Share;
 use crate::solver::Solver;
 use crate::state_episode::{StateEpisode, model_scores};
-use crate::{Answer, Error, Scores, check_cover};
+use crate::{Error, Scores, Solution, check_cover};
 
 /// Takes the number of candidates left and that of picks after each step.
 pub(crate) type Progress<'p> = dyn FnMut(u32, usize) + 'p;
@@ -30,7 +30,7 @@ pub(crate) type AllPlayed = (Vec<Played>, Option<Exchange>);
 
 impl Solver<'_> {
     /// The checked answers.
-    pub(crate) fn finish(&self, all: AllPlayed, timer: &Timer) -> Result<Vec<Answer>, Error> {
+    pub(crate) fn finish(&self, all: AllPlayed, timer: &Timer) -> Result<Vec<Solution>, Error> {
         let (played, exchange) = all;
         let graphs = self.instances.iter().zip(&played);
         let objectives = graphs
@@ -38,7 +38,7 @@ impl Solver<'_> {
         let objectives = objectives.collect::<Result<Vec<_>, _>>()?;
         let seconds = timer.elapsed_s();
         let answers = self.instances.iter().zip(played).zip(objectives);
-        let answers = answers.map(|((instance, played), objective)| Answer {
+        let answers = answers.map(|((instance, played), objective)| Solution {
             nodes: played.nodes,
             objective,
             n_steps: played.n_steps,

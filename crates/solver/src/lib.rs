@@ -55,7 +55,7 @@ pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
 pub use shardgraph_layers::{EmbeddingKind, HeadKind, LayerRegistry, Path as EmbeddingPath};
 pub use shardgraph_shard::Communication;
-pub use solve::{Answer, Scores, check_cover, score_nodes, solve, solve_as_rank};
+pub use solve::{Scores, Solution, check_cover, score_nodes, solve, solve_as_rank};
 pub use solve_options::SolveOptions;
 pub use solve_problem::{
     solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,

@@ -10,7 +10,7 @@ use crate::agreement::{Fingerprint, graph_fingerprint, options_fingerprint, poli
 use crate::episode_loop::{AllPlayed, Progress};
 use crate::residual::Ranks;
 use crate::solver::{Inputs, Solver};
-use crate::{Answer, Error, SolveOptions};
+use crate::{Error, Solution, SolveOptions};
 
 impl Inputs<'_> {
     /// The checked answers, as one rank of the processes of `comm`: several of them are the ranks, one alone has those of the options
@@ -19,7 +19,7 @@ impl Inputs<'_> {
         self,
         comm: &mut Comm,
         progress: &mut (dyn FnMut(u32, usize) + Send),
-    ) -> Result<Vec<Answer>, Error> {
+    ) -> Result<Vec<Solution>, Error> {
         let timer = Timer::start(&Device::host());
         let options = &options_on(comm, self.options);
         let inputs = Inputs { options, ..self };

@@ -6,7 +6,7 @@ use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 
-use crate::{Answer, Error};
+use crate::{Error, Solution};
 
 /// Of the policy's picks on what the rules leave, one in so many is kept before the rules go on.
 const KEPT_OF: usize = 16;
@@ -58,7 +58,7 @@ pub struct ReducedSolution {
 /// ```
 pub fn solve_reduced(
     graph: &Graph,
-    solve_one: &mut dyn FnMut(&Adjacency) -> Result<Answer, Error>,
+    solve_one: &mut dyn FnMut(&Adjacency) -> Result<Solution, Error>,
 ) -> Result<ReducedSolution, Error> {
     let timer = Timer::wall();
     let reduction = reduce(graph, &Rules::all(), &Budget::unlimited());
@@ -98,7 +98,7 @@ struct Rounds {
 impl Rounds {
     fn run(
         kernel: &Graph,
-        solve_one: &mut dyn FnMut(&Adjacency) -> Result<Answer, Error>,
+        solve_one: &mut dyn FnMut(&Adjacency) -> Result<Solution, Error>,
     ) -> Result<Rounds, Error> {
         let mut rounds = Rounds {
             reductions: Vec::new(),

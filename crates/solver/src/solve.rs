@@ -18,10 +18,10 @@ use crate::solve_problem::only;
 use crate::solver::{Inputs, Solver};
 use crate::{Error, SolveOptions, TrainedPolicy};
 
-/// A checked answer.
+/// A checked solution.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    /// The answer's nodes, in the order in which they were picked.
+pub struct Solution {
+    /// Its nodes, in the order in which they were picked.
     pub nodes: Vec<u32>,
     /// What it is worth, by the problem's check.
     pub objective: Objective,
@@ -38,7 +38,7 @@ pub struct Answer {
     pub seconds: f64,
 }
 
-impl Answer {
+impl Solution {
     /// The path and the storage in one word, for reports: for example `collapsed+bits`.
     pub fn path_name(&self) -> String {
         let storage = match self.storage {
@@ -82,7 +82,7 @@ pub fn solve(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Answer, Error> {
+) -> Result<Solution, Error> {
     solve_as_rank(&mut Comm::solo(), adjacency, policy, options, progress)
 }
 
@@ -133,7 +133,7 @@ pub fn solve_as_rank(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Answer, Error> {
+) -> Result<Solution, Error> {
     let inputs = Inputs {
         problem: &MINIMUM_VERTEX_COVER,
         graphs: std::slice::from_ref(adjacency),

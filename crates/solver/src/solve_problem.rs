@@ -8,7 +8,7 @@ use shardgraph_shard::Adjacency;
 
 use crate::problem::Problem;
 use crate::solver::Inputs;
-use crate::{Answer, Error, SolveOptions, TrainedPolicy};
+use crate::{Error, Solution, SolveOptions, TrainedPolicy};
 
 /// Solves any [`Problem`] on a graph with a policy for it, and checks the answer.
 ///
@@ -44,7 +44,7 @@ pub fn solve_problem(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Answer, Error> {
+) -> Result<Solution, Error> {
     solve_problem_as_rank(&mut Comm::solo(), problem, graph, policy, options, progress)
 }
 
@@ -79,7 +79,7 @@ pub fn solve_problems(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Vec<Answer>, Error> {
+) -> Result<Vec<Solution>, Error> {
     let alone = &mut Comm::solo();
     solve_problems_as_rank(alone, problem, graphs, policy, options, progress)
 }
@@ -97,7 +97,7 @@ pub fn solve_problem_as_rank(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Answer, Error> {
+) -> Result<Solution, Error> {
     let graphs = std::slice::from_ref(graph);
     only(solve_problems_as_rank(
         comm, problem, graphs, policy, options, progress,
@@ -115,7 +115,7 @@ pub fn solve_problems_as_rank(
     policy: &TrainedPolicy,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<Vec<Answer>, Error> {
+) -> Result<Vec<Solution>, Error> {
     let lists = graphs.iter().map(Arc::clone).map(Adjacency::Csr);
     let inputs = Inputs {
         problem,
@@ -128,7 +128,7 @@ pub fn solve_problems_as_rank(
 }
 
 /// The answer of the one graph.
-pub(crate) fn only(answers: Vec<Answer>) -> Result<Answer, Error> {
+pub(crate) fn only(answers: Vec<Solution>) -> Result<Solution, Error> {
     let none = || Error::internal("a graph without an answer");
     answers.into_iter().next().ok_or_else(none)
 }

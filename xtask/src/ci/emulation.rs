@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anyhow::{Result, ensure};
 
 use super::asked_for::AskedFor;
-use super::jobs::{self, Done, Job};
+use super::test_runs::{self, Done, TestRun};
 use crate::kernels::emulated;
 use crate::package;
 use crate::test_log::TestLog;
@@ -24,24 +24,29 @@ pub(super) fn race(log: &mut TestLog) -> Result<()> {
 /// `test` has written down; of a program that it has not run, all tests run.
 fn check_with(build: &str, n_cases: u32, log: &mut TestLog) -> Result<()> {
     let environment = emulated::compile(build)?;
-    let mut jobs = VecDeque::new();
+    let mut runs = VecDeque::new();
     let mut expected = BTreeMap::new();
-    for program in jobs::by_size(package::unit_tests_on_devices()?)? {
+    for program in test_runs::by_size(package::unit_tests_on_devices()?)? {
         // The program alone: cargo under a sanitizer takes minutes.
-        let mut job = Job::of(&program);
-        job.command.envs(environment.clone());
-        job.command.env("PROPTEST_CASES", n_cases.to_string());
+        let mut run = TestRun::of(&program);
+        run.command.envs(environment.clone());
+        run.command.env("PROPTEST_CASES", n_cases.to_string());
         if let Some(tests) = AskedFor::of(&program.path).tests() {
-            println!("{}: {} tests ask for the emulator", job.name, tests.len());
-            job.command.arg("--exact").args(&tests);
-            expected.insert(job.name.clone(), tests.len() as u64);
+            println!("{}: {} tests ask for the emulator", run.name, tests.len());
+            run.command.arg("--exact").args(&tests);
+            expected.insert(run.name.clone(), tests.len() as u64);
         } else {
-            println!("{}: all tests, for want of a list", job.name);
+            println!("{}: all tests, for want of a list", run.name);
         }
-        jobs.push_back(job);
+        runs.push_back(run);
     }
-    jobs::run_all(jobs, jobs::print, &mut |done| {
-        take(done, expected.get(&done.name).copied(), log, jobs::print)
+    test_runs::run_all(runs, test_runs::print, &mut |done| {
+        take(
+            done,
+            expected.get(&done.name).copied(),
+            log,
+            test_runs::print,
+        )
     })
 }
 

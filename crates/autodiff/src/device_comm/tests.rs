@@ -25,7 +25,7 @@ fn partial() -> impl Strategy<Value = f32> {
 
 /// For each rank its blocks of `len` elements.
 fn parts() -> impl Strategy<Value = (usize, Vec<Vec<f32>>)> {
-    (1usize..70, prop::collection::vec(0usize..4, 1..=6)).prop_flat_map(|(len, n_blocks)| {
+    (1usize..70, prop::collection::vec(0usize..12, 1..=6)).prop_flat_map(|(len, n_blocks)| {
         let part = |n: &usize| prop::collection::vec(partial(), n * len);
         (Just(len), n_blocks.iter().map(part).collect::<Vec<_>>())
     })

@@ -15,7 +15,7 @@ use shardgraph_solver::problem::{
     Baseline, MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Objective, Problem, check_answer,
 };
 use shardgraph_solver::{
-    Answer, ReducedSolution, SolveOptions, TrainedPolicy, cover_by_independent_set, solve,
+    ReducedSolution, Solution, SolveOptions, TrainedPolicy, cover_by_independent_set, solve,
     solve_problem, solve_reduced,
 };
 
@@ -106,7 +106,7 @@ impl Job {
     }
 
     /// The policy's cover; of a policy for independent sets what its set leaves.
-    fn cover(&self, adjacency: &Adjacency) -> Result<Answer, shardgraph_solver::Error> {
+    fn cover(&self, adjacency: &Adjacency) -> Result<Solution, shardgraph_solver::Error> {
         let way = match self.policy.config.problem == MAXIMUM_INDEPENDENT_SET.name {
             true => cover_by_independent_set,
             false => solve,

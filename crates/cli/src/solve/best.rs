@@ -47,7 +47,7 @@ type Play<'s> = dyn FnMut(
         &Loaded,
         &SolveOptions,
         &mut (dyn FnMut(u32, usize) + Send),
-    ) -> Result<shardgraph_solver::Answer, Error>
+    ) -> Result<shardgraph_solver::Solution, Error>
     + 's;
 
 /// Loads, solves, writes the nodes of the answer and prints it. Of several processes the first alone searches, writes and prints; the others wait for the policy's turn, and for the end.
@@ -109,7 +109,7 @@ fn play(
     loaded: &Loaded,
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
-) -> Result<shardgraph_solver::Answer, Error> {
+) -> Result<shardgraph_solver::Solution, Error> {
     let mut options = options.clone();
     if comm.size() > 1 {
         options.cancelled = None;
@@ -302,7 +302,12 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn add(&mut self, loaded: &'a Loaded, found: Best, played: Option<shardgraph_solver::Answer>) {
+    fn add(
+        &mut self,
+        loaded: &'a Loaded,
+        found: Best,
+        played: Option<shardgraph_solver::Solution>,
+    ) {
         if let Some(why) = found.policy_skipped {
             self.args
                 .report
@@ -327,7 +332,7 @@ impl<'a> Search<'a> {
         &self,
         loaded: &'a Loaded,
         found: Best,
-        played: Option<shardgraph_solver::Answer>,
+        played: Option<shardgraph_solver::Solution>,
     ) -> Answer<'a> {
         let (args, origin) = (self.args, &loaded.origin);
         let row = |row: &shardgraph_solver::Row| Row {

@@ -80,7 +80,10 @@ fn check_of_sets(
 }
 
 /// Runs the policy on a graph.
-type SolveOne<'s> = dyn FnMut(&Adjacency, &SolveOptions) -> Result<shardgraph_solver::Answer, shardgraph_solver::Error>
+type SolveOne<'s> = dyn FnMut(
+        &Adjacency,
+        &SolveOptions,
+    ) -> Result<shardgraph_solver::Solution, shardgraph_solver::Error>
     + 's;
 
 /// What the policy finds on each graph, one after the other, up to the first failure.
@@ -236,7 +239,7 @@ fn answer<'a>(
     args: &'a SolveArgs,
     inputs: &'a Inputs,
     graph: &'a Loaded,
-    alone: &shardgraph_solver::Answer,
+    alone: &shardgraph_solver::Solution,
     refined: Refined,
     n_ranks: u32,
 ) -> Answer<'a> {

@@ -137,7 +137,7 @@ fn baselines(problem: &Problem, graph: &Graph) -> anyhow::Result<Vec<Row>> {
 fn finish(
     args: &SolveArgs,
     inputs: &Inputs,
-    answers: Vec<shardgraph_solver::Answer>,
+    answers: Vec<shardgraph_solver::Solution>,
     n_ranks: u32,
 ) -> anyhow::Result<()> {
     let (mut all, mut failed) = (Vec::new(), Ok(()));
@@ -165,7 +165,7 @@ fn printed<'a>(
     args: &SolveArgs,
     inputs: &'a Inputs,
     i: usize,
-    answer: &shardgraph_solver::Answer,
+    answer: &shardgraph_solver::Solution,
     n_steps: u64,
     n_ranks: u32,
 ) -> Answer<'a> {

@@ -10,7 +10,7 @@ use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, BitShard};
 
 use crate::{
-    AdjacencyScale, Answer, EmbeddingPath, ErrorKind, PolicyConfig, Select, SolveOptions,
+    AdjacencyScale, EmbeddingPath, ErrorKind, PolicyConfig, Select, Solution, SolveOptions,
     TrainedPolicy, score_nodes, solve,
 };
 
@@ -31,7 +31,7 @@ fn generated(spec: String) -> Graph {
     spec.parse::<GeneratorSpec>().unwrap().graph(1).unwrap()
 }
 
-fn run(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Answer {
+fn run(adjacency: &Adjacency, policy: &TrainedPolicy, options: &SolveOptions) -> Solution {
     solve(adjacency, policy, options, &mut |_, _| ()).unwrap()
 }
 

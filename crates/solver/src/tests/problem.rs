@@ -21,7 +21,7 @@ use crate::problem::{
 use crate::rows::{StateRows, without_rows};
 use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank};
 use crate::{
-    AdjacencyScale, Answer, Communication, PolicyConfig, Select, SolveOptions, TrainedPolicy,
+    AdjacencyScale, Communication, PolicyConfig, Select, Solution, SolveOptions, TrainedPolicy,
     score_nodes, solve, solve_problem, solve_problem_as_rank,
 };
 
@@ -42,7 +42,7 @@ fn answer(
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
-) -> Answer {
+) -> Solution {
     solve_problem(problem, graph, policy, options, &mut |_, _| ()).unwrap()
 }
 

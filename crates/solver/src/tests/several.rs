@@ -9,7 +9,7 @@ use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
 
 use crate::problem::{MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, PROBLEMS, Problem};
 use crate::{
-    AdjacencyScale, Answer, PolicyConfig, Select, SolveOptions, TrainedPolicy, solve_problem,
+    AdjacencyScale, PolicyConfig, Select, Solution, SolveOptions, TrainedPolicy, solve_problem,
     solve_problems, solve_problems_as_rank,
 };
 
@@ -33,7 +33,7 @@ fn weighted(graph: &Graph) -> Arc<Graph> {
     Arc::new(builder.finish(graph.n_nodes(), true).unwrap().0)
 }
 
-fn parts(answer: &Answer) -> (&[u32], String, u64, String) {
+fn parts(answer: &Solution) -> (&[u32], String, u64, String) {
     let objective = answer.objective.to_string();
     (
         &answer.nodes,

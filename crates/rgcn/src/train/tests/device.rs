@@ -27,6 +27,31 @@ pub(super) fn train_on(
     train(graph, labels, config, &options, &mut |_| {}).unwrap()
 }
 
+/// Trains on a stream of its own of the device, whose memory may be bounded.
+pub(super) fn train_within(
+    device: &Device,
+    budget_per_device: Option<u64>,
+    graph: &RelationalGraph,
+    labels: &Labels,
+    config: &Config,
+) -> Result<Outcome, Error> {
+    let options = RunOptions {
+        device: device.new_stream().unwrap(),
+        budget_per_device,
+        keeps_model: true,
+        ..RunOptions::default()
+    };
+    train(graph, labels, config, &options, &mut |_| {})
+}
+
+/// The least budget that a refusal names.
+pub(super) fn least(message: &str) -> u64 {
+    let words = message.split("bytes), which is the least").next();
+    let number = words.and_then(|words| words.rsplit('(').next());
+    let number = number.map(str::trim).map(str::parse);
+    number.unwrap().unwrap_or_else(|_| panic!("{message}"))
+}
+
 /// All settings of [`variants`] but dropout, and those that they leave out.
 pub(super) fn settings() -> Vec<Config> {
     let variants = variants().into_iter();
@@ -211,30 +236,14 @@ fn messages_are_taken_in_tiles_where_memory_is_short() {
             ..config
         };
         for device in devices() {
-            let run = |budget_per_device| {
-                let options = RunOptions {
-                    device: device.new_stream().unwrap(),
-                    budget_per_device,
-                    keeps_model: true,
-                    ..RunOptions::default()
-                };
-                train(&graph, &labels, &config, &options, &mut |_| {})
-            };
+            let run = |budget| train_within(&device, budget, &graph, &labels, &config);
             let whole = run(None).unwrap();
             let [of_whole] = whole.devices[..] else {
                 panic!("one device: {:?}", whole.devices);
             };
             assert_eq!(of_whole.tiles, 1);
             assert_eq!(of_whole.peak_bytes, of_whole.predicted_bytes);
-            let message = run(Some(1000)).unwrap_err().to_string();
-            let least = message
-                .split('(')
-                .nth(1)
-                .and_then(|text| text.split(' ').next());
-            let least: u64 = least
-                .unwrap()
-                .parse()
-                .unwrap_or_else(|_| panic!("{message}"));
+            let least = least(&run(Some(1000)).unwrap_err().to_string());
             let tiled = run(Some(least)).unwrap();
             let [of_tiled] = tiled.devices[..] else {
                 panic!("one device: {:?}", tiled.devices);

@@ -4,7 +4,7 @@
 use shardgraph_collectives::Comm;
 use shardgraph_device::Device;
 
-use super::device::{assert_near, devices, settings};
+use super::device::{assert_near, devices, least, settings, train_within};
 use super::*;
 use crate::device::{DeviceModel, LabelSets, Tiling};
 use crate::model::comm::RankComm;
@@ -91,14 +91,6 @@ fn rows_from_the_host_give_the_bits_of_rows_on_the_device() {
     }
 }
 
-/// The least budget that a refusal names.
-fn least(message: &str) -> u64 {
-    let words = message.split("bytes), which is the least").next();
-    let number = words.and_then(|words| words.rsplit('(').next());
-    let number = number.map(str::trim).map(str::parse);
-    number.unwrap().unwrap_or_else(|_| panic!("{message}"))
-}
-
 #[test]
 fn any_budget_from_the_least_on_trains_the_model() {
     let (graph, labels) = sorted_graph(8, 400);
@@ -122,15 +114,7 @@ fn any_budget_from_the_least_on_trains_the_model() {
             (bases, _) => 6 * bases,
         };
         for device in devices() {
-            let run = |budget_per_device| {
-                let options = RunOptions {
-                    device: device.new_stream().unwrap(),
-                    budget_per_device,
-                    keeps_model: true,
-                    ..RunOptions::default()
-                };
-                train(&graph, &labels, &config, &options, &mut |_| {})
-            };
+            let run = |budget| train_within(&device, budget, &graph, &labels, &config);
             let whole = run(None).unwrap();
             let least = least(&run(Some(1000)).unwrap_err().to_string());
             let needed = whole.devices[0].predicted_bytes;

@@ -47,10 +47,7 @@ fn run(
 fn least(given: Given<'_>, config: &Config, n_ranks: u32) -> u64 {
     let error = run(given, config, n_ranks, Some(1)).unwrap_err();
     assert!(matches!(error, Error::Memory(_)));
-    let message = error.to_string();
-    let words = message.split("bytes), which is the least").next().unwrap();
-    let number = words.rsplit('(').next().unwrap().trim();
-    number.parse().unwrap_or_else(|_| panic!("{message}"))
+    super::device::least(&error.to_string())
 }
 
 /// The least budget for all ranks and both layouts: refusals name that of the first one that does
@@ -60,11 +57,7 @@ fn least_of_all(given: Given<'_>, config: &Config, n_ranks: u32) -> u64 {
     while let Err(error) = run(given, config, n_ranks, Some(budget)) {
         assert!(matches!(error, Error::Memory(_)), "{error}");
         let message = error.to_string();
-        let words = message.split("bytes), which is the least").next().unwrap();
-        let next = words.rsplit('(').next().unwrap().trim();
-        let next: u64 = next
-            .parse()
-            .unwrap_or_else(|_| panic!("{budget}: {message}"));
+        let next = super::device::least(&message);
         assert!(next > budget, "{message}");
         budget = next;
     }

@@ -19,19 +19,19 @@ const N_LANES: usize = 2;
 const N_SLOWEST: usize = 20;
 
 /// A test program, or what runs like one.
-pub(super) struct Job {
+pub(super) struct TestRun {
     pub(super) name: String,
     pub(super) command: Command,
 }
 
-impl Job {
+impl TestRun {
     /// The program as cargo would run it.
-    pub(super) fn of(program: &TestProgram) -> Job {
+    pub(super) fn of(program: &TestProgram) -> TestRun {
         let folder = &program.folder;
         let mut command = process::command(&program.path);
         command.arg("--show-output").current_dir(folder);
         command.env("CARGO_MANIFEST_DIR", folder);
-        Job {
+        TestRun {
             name: format!("{} ({})", program.target, shown(folder)),
             command,
         }
@@ -44,7 +44,7 @@ fn shown(folder: &Path) -> String {
     short.display().to_string()
 }
 
-/// What became of a job.
+/// What became of a run.
 pub(super) struct Done {
     pub(super) name: String,
     seconds: f64,
@@ -80,13 +80,13 @@ pub(super) fn by_size(mut programs: Vec<TestProgram>) -> Result<Vec<TestProgram>
     Ok(sizes.into_iter().map(|(_, program)| program).collect())
 }
 
-/// Runs the jobs, gives each that is done to `take`, and says which were slowest. Fails where one has failed.
+/// Starts the runs, gives each that is done to `take`, and says which were slowest. Fails where one has failed.
 pub(super) fn run_all(
-    jobs: VecDeque<Job>,
+    runs: VecDeque<TestRun>,
     print: fn(&str),
     take: &mut dyn FnMut(&Done) -> Result<()>,
 ) -> Result<()> {
-    let queue = Mutex::new(jobs);
+    let queue = Mutex::new(runs);
     let (sender, receiver) = mpsc::channel();
     let mut all = Vec::new();
     thread::scope(|scope| {
@@ -94,12 +94,12 @@ pub(super) fn run_all(
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
                 loop {
-                    let job = queue
+                    let run = queue
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .pop_front();
-                    let Some(job) = job else { break };
-                    if sender.send(run_one(job)).is_err() {
+                    let Some(run) = run else { break };
+                    if sender.send(run_one(run)).is_err() {
                         break;
                     }
                 }
@@ -128,12 +128,12 @@ pub(super) fn run_all(
     Ok(())
 }
 
-fn run_one(mut job: Job) -> Result<Done> {
+fn run_one(mut run: TestRun) -> Result<Done> {
     let watch = Stopwatch::start();
-    let output = job.command.stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("cannot start {}", job.name))?;
+    let output = run.command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {}", run.name))?;
     Ok(Done {
-        name: job.name,
+        name: run.name,
         seconds: watch.seconds(),
         output: String::from_utf8_lossy(&output.stdout).into_owned(),
         has_passed: output.status.success(),
@@ -147,21 +147,21 @@ mod tests {
 
     use super::*;
 
-    fn jobs(scripts: &[(&str, &str)]) -> VecDeque<Job> {
-        let job = |(name, script): &(&str, &str)| {
+    fn runs(scripts: &[(&str, &str)]) -> VecDeque<TestRun> {
+        let run = |(name, script): &(&str, &str)| {
             let mut command = process::command("/bin/sh");
             command.args(["-c", script]);
             let name = (*name).to_owned();
-            Job { name, command }
+            TestRun { name, command }
         };
-        scripts.iter().map(job).collect()
+        scripts.iter().map(run).collect()
     }
 
     #[test]
     fn every_program_runs_and_a_failing_one_is_known() {
-        let jobs = jobs(&[("a", "echo 1"), ("b", "echo 2; exit 101"), ("c", "echo 3")]);
+        let runs = runs(&[("a", "echo 1"), ("b", "echo 2; exit 101"), ("c", "echo 3")]);
         let mut outputs = Vec::new();
-        let error = run_all(jobs, |_| (), &mut |done| {
+        let error = run_all(runs, |_| (), &mut |done| {
             outputs.push(done.output.clone());
             Ok(())
         })
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_takes_the_output_can_refuse_it() {
-        let error = run_all(jobs(&[("a", "true")]), |_| (), &mut |_| bail!("no test"));
+        let error = run_all(runs(&[("a", "true")]), |_| (), &mut |_| bail!("no test"));
         assert_eq!(error.unwrap_err().to_string(), "no test");
     }
 }
