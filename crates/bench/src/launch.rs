@@ -89,12 +89,19 @@ pub(crate) fn run(
     answer(&measured, &words)
 }
 
+/// The line of a program's messages that says why it failed: clap has advice behind it.
+fn said(stderr: &str) -> &str {
+    let mut lines = stderr.lines();
+    let error = lines.clone().find(|line| line.starts_with("error: "));
+    error.or_else(|| lines.next_back()).unwrap_or("no message")
+}
+
 fn answer(measured: &Measured, words: &[String]) -> Result<Ran> {
-    let last = measured.stderr.lines().last().unwrap_or("no message");
+    let said = said(&measured.stderr);
     match measured.exit_code {
         Some(0) => (),
-        Some(MISSING) => return Ok(Ran::Missing(last.to_owned())),
-        _ => bail!("`shardgraph {}`: {last}", words.join(" ")),
+        Some(MISSING) => return Ok(Ran::Missing(said.to_owned())),
+        _ => bail!("`shardgraph {}`: {said}", words.join(" ")),
     }
     let mut answer = Answer::parse(&measured.stdout)?;
     answer.add("wall_seconds", measured.wall_seconds);
@@ -237,5 +244,14 @@ mod tests {
         assert!(matches!(answer(&measured(3), &[]), Ok(Ran::Missing(why)) if why == "no GPU"));
         assert!(matches!(answer(&measured(0), &[]), Ok(Ran::Answer(_))));
         assert!(answer(&measured(1), &[]).is_err());
+    }
+
+    #[test]
+    fn the_reason_is_shown_and_not_the_advice_behind_it() {
+        let refused =
+            "error: unexpected argument '--comm' found\n\nFor more information, try '--help'.";
+        assert_eq!(said(refused), "error: unexpected argument '--comm' found");
+        assert_eq!(said("one\ntwo\n"), "two");
+        assert_eq!(said(""), "no message");
     }
 }
