@@ -42,7 +42,7 @@ impl Watch {
     }
 
     /// As [`Comm::failure`](crate::Comm::failure), but for errors of this rank's own operations,
-    /// which their caller knows.
+    /// which their caller knows. Between threads it waits up to 0.2 s for the message of a panic.
     pub fn failure(&self) -> Option<CommError> {
         let kind = self.look.as_ref()?()?;
         Some(CommError::new(kind, [].iter()))

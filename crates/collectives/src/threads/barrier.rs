@@ -292,10 +292,10 @@ impl Barrier {
     }
 
     /// The panic or abort that ended this world, as it is known now: an error beside the operations.
+    /// A panic's message is waited for as in operations.
     pub(super) fn failure(&self) -> Option<CommErrorKind> {
-        let end = lock(&self.end);
-        let failed = end.as_ref().filter(|end| end.cause != Cause::Left);
-        failed.map(RankEnd::failure)
+        let end = self.final_end()?;
+        (end.cause != Cause::Left).then(|| end.failure())
     }
 
     /// The end; after a panic its message is waited for, as it is about to come.

@@ -29,6 +29,15 @@ fn meet(comm: &mut Comm) {
     comm.run(Op::Barrier, patient()).expect("all ranks come");
 }
 
+/// A panic's message comes later than the end of its communicator.
+struct SlowToUnwind;
+
+impl Drop for SlowToUnwind {
+    fn drop(&mut self) {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn who_gave_up_or_was_lost_is_seen_by_all() {
     for run in WORLDS {
@@ -38,7 +47,9 @@ fn who_gave_up_or_was_lost_is_seen_by_all() {
         ] {
             // A rank may be out of the barrier before another one is.
             let gate = Gate::default();
-            let seen = run(3, &|mut comm| {
+            let seen = run(3, &|comm| {
+                let _slow = SlowToUnwind;
+                let mut comm = comm; // dropped before the thread has unwound
                 let watch = comm.watch();
                 assert!(watch.failure().is_none() && comm.failure().is_none());
                 meet(&mut comm);
