@@ -319,6 +319,14 @@ impl ResidentAdjacency {
         }
     }
 
+    /// The weights of the entries of lists, `[n_entries]`; absent where all are 1.
+    pub fn weights(&self) -> Option<&Buffer> {
+        match &self.storage {
+            Storage::Lists(lists) => lists.values.as_ref(),
+            Storage::Bits(_) | Storage::Tiles(_) => None,
+        }
+    }
+
     /// The bytes of a block on the host; none on a GPU.
     pub fn host_bytes(&self) -> Option<u64> {
         match &self.storage {

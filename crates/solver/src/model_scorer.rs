@@ -94,11 +94,11 @@ impl<'a> ModelScorer<'a> {
         })
     }
 
-    /// True if kernels of the device can write the states: the model takes them as inputs, and edges have no weights.
+    /// True if kernels of the device can write the states: the model takes them as inputs.
     pub(crate) fn takes_states_on_device(&self) -> bool {
         let has_graph = self.model.shard.resident_adjacency().is_some();
         let on_device = !self.model.device.is_host() && has_graph;
-        on_device && self.inputs.is_some() && self.model.weighted.is_none()
+        on_device && self.inputs.is_some()
     }
 
     /// Records what `f` launches as one launch: kernels that write the inputs, the evaluation, kernels that read its scores.

@@ -29,7 +29,7 @@ const N_PASSED: usize = 10;
 #[derive(Debug)]
 pub(super) struct DeviceEpisode<'a> {
     pub(super) device: Device,
-    graph: &'a ResidentAdjacency,
+    pub(super) graph: &'a ResidentAdjacency,
     n_nodes: u32,
     pub(super) rules: FixedRules,
     pub(super) buffers: Buffers,

@@ -1,9 +1,9 @@
 //! An episode whose scores a model computes on the same device: what a step launches before and behind the model.
 
 use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
-use shardgraph_ops::ResidentAdjacency;
+use shardgraph_ops::{Block, ResidentAdjacency};
 
-use super::device_episode::{DeviceEpisode, Look, PickRules, node_blocks};
+use super::device_episode::{BLOCK, DeviceEpisode, Look, PickRules, node_blocks};
 
 /// A model's input in device memory, one row a node; what the model does not read is absent.
 ///
@@ -12,7 +12,7 @@ use super::device_episode::{DeviceEpisode, Look, PickRules, node_blocks};
 pub(crate) struct ModelRows<'b> {
     /// `[n_nodes]`: membership in the cover.
     pub(crate) node: Option<&'b mut Buffer>,
-    /// `[n_nodes, 2]`: scaled degree, 0.
+    /// `[n_nodes, 2]`: scaled degree, 0; with weights of edges the scaled sums of the positive ones and of the negative ones' sizes.
     pub(crate) edge: Option<&'b mut Buffer>,
     /// `[n_nodes]`: the scaled sum of neighbours' degrees.
     pub(crate) neighbor_degree: Option<&'b mut Buffer>,
@@ -101,6 +101,14 @@ impl<'a> ModelEpisode<'a> {
             // SAFETY: the lengths were checked above, and those of `buffers` are of `Buffers::new`; the cover has nodes of the
             // graph.
             unsafe { device.launch("cover_rows", shape, &args)? };
+            let sums = WeightSums {
+                graph: state.graph,
+                degree: &buffers.degree,
+                first: 0,
+                state: &buffers.state,
+                by_largest_degree,
+            };
+            sums.write(device, edge, state.max_blocks)?;
         }
         let source = RowSource {
             device,
@@ -137,6 +145,50 @@ impl ModelRows<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The sums of the weights of residual edges, for some rows of a graph; of a graph without weights nothing is written.
+pub(super) struct WeightSums<'b> {
+    /// The rows from `first` on.
+    pub(super) graph: &'b ResidentAdjacency,
+    /// `[n_nodes]`: residual degrees of all nodes.
+    pub(super) degree: &'b Buffer<u32>,
+    pub(super) first: u32,
+    pub(super) state: &'b Buffer<u32>,
+    pub(super) by_largest_degree: u32,
+}
+
+impl WeightSums<'_> {
+    /// Writes the edge rows, `[n_rows, 2]`.
+    pub(super) fn write(
+        &self,
+        device: &Device,
+        edge: &mut Buffer,
+        max_blocks: usize,
+    ) -> Result<(), Error> {
+        let (Some(weights), Block::Lists { row_ptr, columns }) =
+            (self.graph.weights(), self.graph.block()?)
+        else {
+            return Ok(());
+        };
+        let n_rows = row_ptr.len() - 1;
+        checks::len("cover episode", "edge", 2 * n_rows, edge)?;
+        let args = [
+            Arg::read(row_ptr),
+            Arg::read(columns),
+            Arg::read(weights),
+            Arg::read(self.degree),
+            Arg::u32(self.first),
+            Arg::u32(n_rows as u32),
+            Arg::u32(self.by_largest_degree),
+            Arg::read(self.state),
+            Arg::write(edge),
+        ];
+        // A warp a row; more blocks than others have, as rows differ in length.
+        let n_blocks = n_rows.div_ceil(BLOCK as usize / 32).min(8 * max_blocks);
+        // SAFETY: the graph's columns are nodes, of which `degree` has one element each, and there is a weight for each.
+        unsafe { device.launch("cover_weight_sums", Launch::blocks(n_blocks, BLOCK), &args) }
     }
 }
 

@@ -12,7 +12,7 @@ use super::device_episode::{
     BLOCK, DeviceEpisode, FixedRules, GROUP, Look, N_STATE, PickRules, Scores, look_at,
     node_blocks, pass_over,
 };
-use super::model::{ModelRows, RowSource};
+use super::model::{ModelRows, RowSource, WeightSums};
 use crate::Error;
 
 /// Words of a rank's offer, as in `cuda/solver/cover_ranks.cu`.
@@ -106,6 +106,14 @@ impl<'a> SharedEpisode<'a> {
             ];
             // SAFETY: `node` and `edge` are checked; the own nodes are among all, of which `alive` has one each.
             unsafe { device.launch("cover_rank_rows", shape, &args)? };
+            let sums = WeightSums {
+                graph: self.own.graph,
+                degree: &self.degree,
+                first: self.nodes.start,
+                state: &self.state,
+                by_largest_degree: self.rules.by_largest_degree,
+            };
+            sums.write(device, edge, self.own.max_blocks)?;
         }
         if rows.neighbor_degree.is_some() {
             sum_neighbors(device, self.block, &self.degree, &mut own.d2)?;

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use shardgraph_device::{Device, Traffic};
 use shardgraph_graph::Graph;
+use shardgraph_random::KeyedRng;
 use shardgraph_shard::{Adjacency, BitShard};
 
 use super::{generated, gpus, graph, on, run};
@@ -42,6 +43,24 @@ pub(super) fn policy_of(
 pub(super) fn forms(graph: &Graph) -> [Adjacency; 2] {
     let bits = BitShard::from_graph(graph, 0..graph.n_nodes());
     [Adjacency::Csr(graph.clone().into()), Adjacency::Bits(bits)]
+}
+
+/// The graph as lists with a weight for each edge, of both signs.
+fn weighted(graph: &Graph, mut weight: impl FnMut(&mut KeyedRng) -> f32) -> Adjacency {
+    let mut random = KeyedRng::new(3, "weights", 0);
+    let mut edges = Vec::new();
+    for u in 0..graph.n_nodes() {
+        let above = graph.neighbors(u).iter().filter(|&&v| v > u);
+        edges.extend(above.map(|&v| (u, v, weight(&mut random))));
+    }
+    let graph = Graph::from_weighted_edges(graph.n_nodes(), &edges).unwrap();
+    Adjacency::Csr(graph.into())
+}
+
+/// -2 to 2, without 0.
+fn integer_weight(random: &mut KeyedRng) -> f32 {
+    let size = 1.0 + random.below(2) as f32;
+    if random.below(2) == 0 { size } else { -size }
 }
 
 pub(super) fn select(d: u32) -> Select {
@@ -116,6 +135,68 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Edges with weights, where no sum is rounded: the host's cover, node for node, on one rank and on several.
+    #[test]
+    fn exact_weighted_covers_are_the_hosts(
+        graph in graph().prop_filter("sums that f32 holds", |g| g.n_nodes() <= 140 && g.max_degree() < 30),
+        n_layers in 1usize..=3,
+        path in prop::sample::select(vec![EmbeddingPath::General, EmbeddingPath::FreeFirstLayer]),
+        d in prop_oneof![Just(0u32), Just(1), 2u32..20],
+        keep_isolated in any::<bool>(),
+        starts in 1u32..=3,
+        seed in any::<u64>(),
+    ) {
+        let (policy, adjacency) = (integer_policy(n_layers, seed), weighted(&graph, integer_weight));
+        let options = |device: &Device, n_ranks| SolveOptions {
+            path: Some(path),
+            keep_isolated,
+            starts,
+            n_ranks,
+            ..on(device, select(d))
+        };
+        let want = run(&adjacency, &policy, &options(&Device::host(), 2));
+        for device in gpus() {
+            for n_ranks in [1, 3] {
+                let got = run(&adjacency, &policy, &options(&device, n_ranks));
+                prop_assert_eq!(&got.nodes, &want.nodes, "{}, {} ranks", got.path_name(), n_ranks);
+                prop_assert_eq!(got.n_steps, want.n_steps);
+            }
+        }
+    }
+
+    /// Any weights of edges and of the policy: the cover of the loop on the host with the same device's scores.
+    #[test]
+    fn weighted_covers_are_those_of_the_loop_on_the_host(
+        graph in graph().prop_filter("a short test", |g| g.n_nodes() <= 140),
+        d in prop_oneof![Just(0u32), Just(1), 2u32..20],
+        keep_isolated in any::<bool>(),
+        is_mlp in any::<bool>(),
+        scale in prop_oneof![Just(AdjacencyScale::One), Just(AdjacencyScale::LargestDegree)],
+        seed in any::<u64>(),
+    ) {
+        let head = if is_mlp { HeadKind::MLP } else { HeadKind::default() };
+        let policy = policy_of(false, head, scale, seed);
+        let adjacency = weighted(&graph, |random| 2.0 * random.uniform_f64() as f32 - 1.0);
+        for device in gpus() {
+            let options = |communication, n_ranks| SolveOptions {
+                keep_isolated,
+                communication,
+                n_ranks,
+                ..on(&device, select(d))
+            };
+            let want = run(&adjacency, &policy, &options(Some(Communication::Halo), 1));
+            for n_ranks in [1, 2] {
+                let got = run(&adjacency, &policy, &options(None, n_ranks));
+                prop_assert_eq!(&got.nodes, &want.nodes, "{}", got.path_name());
+                prop_assert_eq!(got.n_steps, want.n_steps);
+            }
+        }
+    }
+}
+
 /// What a device was given between two looks at the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Given {
@@ -140,7 +221,9 @@ fn a_step_is_one_launch_and_moves_no_rows() {
         .flat_map(|policy| gpus().into_iter().map(move |device| (policy, device)))
     {
         for (spec, n_picks) in [("er:64:0.05", 1), ("er:256:0.05", 1), ("er:256:0.05", 16)] {
-            for adjacency in forms(&generated(spec.to_owned())) {
+            let graph = generated(spec.to_owned());
+            let forms = forms(&graph).into_iter();
+            for adjacency in forms.chain([weighted(&graph, integer_weight)]) {
                 let looks = Mutex::new(Vec::new());
                 let general = |communication| SolveOptions {
                     path: Some(EmbeddingPath::General),
