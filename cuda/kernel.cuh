@@ -23,6 +23,18 @@ __device__ __forceinline__ float half_to_float(unsigned short bits) {
     return value;
 }
 
+// Both halves of a word, the lower one in x. Split in PTX, the upper half costs no shift.
+__device__ __forceinline__ float2 two_halves_to_float(unsigned bits) {
+    float2 values;
+    asm("{.reg .f16 low, high;\n\t"
+        "mov.b32 {low, high}, %2;\n\t"
+        "cvt.f32.f16 %0, low;\n\t"
+        "cvt.f32.f16 %1, high;}"
+        : "=f"(values.x), "=f"(values.y)
+        : "r"(bits));
+    return values;
+}
+
 // The nearest half, ties to even, as bits; past 65520 infinity, NaN to 0x7fff.
 __device__ __forceinline__ unsigned short float_to_half(float value) {
     unsigned short bits;
@@ -118,9 +130,9 @@ __device__ __forceinline__ float dithered_for_half(float value, unsigned random)
 // of each half of `random` decide. Finite values past the largest half give the largest half (a
 // table row must not become infinite); infinity stays, NaN is 0x7fff.
 __device__ __forceinline__ unsigned two_halves_stochastic(float low, float high, unsigned random) {
-    const unsigned steps = random & 0x1fff1fffu;
-    return two_halves_toward_zero(dithered_for_half(low, __byte_perm(steps, 0x3f80u, 0x5410u)),
-                                  dithered_for_half(high, __byte_perm(steps, 0x3f80u, 0x5432u)));
+    const unsigned one = 0x3f800000u;
+    return two_halves_toward_zero(dithered_for_half(low, (random & 0x1fffu) | one),
+                                  dithered_for_half(high, ((random >> 16) & 0x1fffu) | one));
 }
 
 __device__ __forceinline__ unsigned short float_to_half_stochastic(float value, unsigned random) {

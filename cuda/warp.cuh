@@ -50,14 +50,18 @@ template <class T> __device__ __forceinline__ T warp_max(T value) {
     return value;
 }
 
-// Eight sums at once by 9 shuffles where one by one takes 40: lane l has the sum of values[l / 4].
-__device__ __forceinline__ float warp_sum_of_eight(float (&values)[8]) {
+// N <= 8 sums at once by 9 shuffles where one by one takes 5 N: lane l has the sum of values[l / 4], if l / 4 < N.
+template <unsigned N> __device__ __forceinline__ float warp_sum_of_each(float (&values)[8]) {
     const unsigned lane = lane_of_warp();
 #pragma unroll
     for (unsigned half = 4u; half > 0u; half /= 2u) {
         const bool is_upper = (lane & (4u * half)) != 0u;
 #pragma unroll
         for (unsigned i = 0; i < half; ++i) {
+            if (half == 4u && i + half >= N) { // no value is above: the upper lanes' sum is nobody's
+                values[i] += __shfl_xor_sync(ALL_LANES, values[i], 4u * half);
+                continue;
+            }
             const float kept = is_upper ? values[i + half] : values[i];
             const float given = is_upper ? values[i] : values[i + half];
             values[i] = kept + __shfl_xor_sync(ALL_LANES, given, 4u * half);

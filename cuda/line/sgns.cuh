@@ -106,12 +106,31 @@ __device__ inline Edge edge_of(const Job &job, unsigned long long i) {
     return job.reversed ? Edge{pair.y, pair.x} : Edge{pair.x, pair.y};
 }
 
+// Negative k of all samples whose number divided by job.group is `group`.
+__device__ inline unsigned negative_of(const Job &job, unsigned long long group, unsigned k) {
+    return draw(job.negatives, job.n_targets, philox(job.seed, group, k, NEGATIVE));
+}
+
 // Target number `slot` of sample i: 0 is the edge's own, the others are negatives.
 __device__ inline unsigned target_of(const Job &job, unsigned long long i, unsigned slot, unsigned positive) {
     if (slot == 0) return positive;
     const unsigned long long sample = job.first_sample + i;
-    const unsigned long long group = job.group == 1 ? sample : sample / job.group;
-    return draw(job.negatives, job.n_targets, philox(job.seed, group, slot - 1, NEGATIVE));
+    return negative_of(job, job.group == 1 ? sample : sample / job.group, slot - 1);
+}
+
+// Samples first .. end of a launch, which share their negatives: those of group `number` of all launches.
+struct Group {
+    unsigned long long first, end, number;
+};
+
+// Calls f for the groups of this warp; its number follows from that of the launch's first sample without a division.
+template <class F> __device__ inline void for_each_group(const Job &job, F f) {
+    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
+    const unsigned long long before = job.first_sample / job.group;
+    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
+        const unsigned long long first = g * job.group;
+        f(Group{first, first + job.group < job.count ? first + job.group : job.count, before + g});
+    }
 }
 
 // ---- The objective: -log sigmoid(x) for the positive, -log sigmoid(-x) for a negative.
@@ -171,9 +190,8 @@ __device__ inline Four load_four(const float *at) {
 
 // Four halves, the first in the lower 16 bits of `low`.
 __device__ inline Four four_of_halves(unsigned low, unsigned high) {
-    return Four{{half_to_float(static_cast<unsigned short>(low)), half_to_float(static_cast<unsigned short>(low >> 16)),
-                 half_to_float(static_cast<unsigned short>(high)),
-                 half_to_float(static_cast<unsigned short>(high >> 16))}};
+    const float2 first = two_halves_to_float(low), second = two_halves_to_float(high);
+    return Four{{first.x, first.y, second.x, second.y}};
 }
 
 __device__ inline Four load_four(const unsigned short *at) {
@@ -187,6 +205,17 @@ __device__ inline Four load_four_if(bool inside, const unsigned short *at) {
     unsigned long long v = 0ull;
     if (inside) v = load_relaxed(reinterpret_cast<const unsigned long long *>(at));
     return four_of_halves(static_cast<unsigned>(v), static_cast<unsigned>(v >> 32));
+}
+
+// The same where `at` may be read either way: no branch.
+__device__ inline Four load_four_or_zeros(bool inside, const float *at) {
+    const Four v = load_four(at);
+    return inside ? v : zero_four();
+}
+__device__ inline Four load_four_or_zeros(bool inside, const unsigned short *at) {
+    const unsigned long long v = load_relaxed(reinterpret_cast<const unsigned long long *>(at));
+    const unsigned mask = inside ? 0xffffffffu : 0u;
+    return four_of_halves(static_cast<unsigned>(v) & mask, static_cast<unsigned>(v >> 32) & mask);
 }
 
 __device__ inline float load_one(const float *at) { return load_relaxed(at); }

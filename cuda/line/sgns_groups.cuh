@@ -9,14 +9,13 @@ namespace sgns {
 
 // A group of samples by one warp: the rows of its negatives stand still in shared memory and their sums are added once.
 template <int N, class T>
-__device__ void group_in_shared(const Job &job, unsigned long long first, unsigned long long end, T *vertex, T *context,
-                                float *rows, float *losses) {
+__device__ void group_in_shared(const Job &job, const Group &group, T *vertex, T *context, float *rows, float *losses) {
     const unsigned lane = lane_of_warp();
     const unsigned padded = 128 * N; // one row, and behind all rows the sums
     float *sums = rows + job.n_negatives * padded;
-    const float rate = rate_of(job, first); // of the whole group
+    const float rate = rate_of(job, group.first); // of the whole group
     for (unsigned k = 0; k < job.n_negatives; ++k) {
-        const Row<N> row = load_row<N>(context, target_of(job, first, k + 1, 0), job.dim, lane);
+        const Row<N> row = load_row<N>(context, negative_of(job, group.number, k), job.dim, lane);
         for (int c = 0; c < N; ++c)
             for (int j = 0; j < 4; ++j) {
                 rows[k * padded + 128 * c + 4 * lane + j] = row.part[c].at[j];
@@ -24,7 +23,7 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
             }
     }
     // Every lane reads back its own columns only: no barrier is needed.
-    for (unsigned long long i = first; i < end; ++i) {
+    for (unsigned long long i = group.first; i < group.end; ++i) {
         const Edge edge = edge_of(job, i);
         const Row<N> source = load_row<N>(vertex, edge.source, job.dim, lane);
         const Row<N> target = load_row<N>(context, edge.target, job.dim, lane);
@@ -56,14 +55,15 @@ __device__ void group_in_shared(const Job &job, unsigned long long first, unsign
         add_row<N>(vertex, edge.source, job.dim, lane, gradient, 1.0f, random);
         if (losses && lane == 0) losses[i] = loss;
     }
-    const unsigned random = rounding_word<T>(job, first, lane);
+    const unsigned random = rounding_word<T>(job, group.first, lane);
     for (unsigned k = 0; k < job.n_negatives; ++k) {
         Row<N> sum;
         for (int c = 0; c < N; ++c) {
             const float4 v = *reinterpret_cast<const float4 *>(sums + k * padded + 128 * c + 4 * lane);
             sum.part[c] = Four{{v.x, v.y, v.z, v.w}};
         }
-        add_row<N>(context, target_of(job, first, k + 1, 0), job.dim, lane, sum, 1.0f, random + 0xC2B2AE35u * (k + 2));
+        add_row<N>(context, negative_of(job, group.number, k), job.dim, lane, sum, 1.0f,
+                   random + 0xC2B2AE35u * (k + 2));
     }
 }
 
@@ -79,7 +79,7 @@ __device__ inline void update_four(unsigned short *at, const Four &old, float fa
     store_four(at, sum, random);
 }
 
-// A lane's four columns of a table.
+// A lane's four columns of a table; the first four again for a lane that has none.
 template <class T> struct Columns {
     T *first;
     unsigned row_bytes;
@@ -97,7 +97,7 @@ template <int K> struct Negatives {
     Four sum[K];
 };
 
-// One sample with at most K <= 7 negatives in registers, of whose dot products the warp makes eight sums at once. A
+// One sample with at most K <= 7 negatives in registers, of whose dot products the warp makes all sums at once. A
 // negative that is not there is a row of zeros. `is_inside`: this lane has columns.
 template <int K, bool ONE_TABLE, class T>
 __device__ inline void sample_beside_negatives(const Edge &edge, float rate, const Columns<T> &vertex,
@@ -105,13 +105,13 @@ __device__ inline void sample_beside_negatives(const Edge &edge, float rate, con
                                                unsigned random) {
     T *const source = vertex.of(edge.source);
     T *const target = context.of(edge.target);
-    const Four s = load_four_if(is_inside, source);
-    const Four t = load_four_if(is_inside, target);
+    const Four s = load_four_or_zeros(is_inside, source);
+    const Four t = load_four(target);
     float dots[8] = {sgns::dot_of(s, t)};
 #pragma unroll
     for (int k = 0; k < K; ++k) dots[k + 1] = sgns::dot_of(s, negatives.row[k]);
     const bool is_positive = lane_of_warp() < 4u;
-    const float own_factor = approximate_coefficient(warp_sum_of_eight(dots), is_positive, rate);
+    const float own_factor = approximate_coefficient(warp_sum_of_each<K + 1u>(dots), is_positive, rate);
     const float factor = __shfl_sync(ALL_LANES, own_factor, 0);
     Four gradient = scaled(factor, t);
 #pragma unroll
@@ -130,12 +130,12 @@ __device__ inline void sample_beside_negatives(const Edge &edge, float rate, con
 
 // A group of samples by one warp, with the rows of its at most K negatives in registers; dim <= 128.
 template <int K, bool ONE_TABLE, class T>
-__device__ inline void group_in_registers(const Job &job, unsigned long long first, unsigned long long end,
-                                          const Columns<T> &vertex, const Columns<T> &context) {
+__device__ inline void group_in_registers(const Job &job, const Group &group, const Columns<T> &vertex,
+                                          const Columns<T> &context) {
     const unsigned lane = lane_of_warp();
     const bool is_inside = 4u * lane < job.dim;
-    const unsigned own_negative = lane < job.n_negatives ? target_of(job, first, lane + 1u, 0u) : 0u;
-    const float rate = rate_of(job, first); // of the whole group
+    const unsigned own_negative = lane < job.n_negatives ? negative_of(job, group.number, lane) : 0u;
+    const float rate = __shfl_sync(ALL_LANES, rate_of(job, group.first), 0); // of the whole group, and found once
     Negatives<K> negatives;
 #pragma unroll
     for (unsigned k = 0; k < K; ++k) {
@@ -143,10 +143,10 @@ __device__ inline void group_in_registers(const Job &job, unsigned long long fir
         negatives.row[k] = load_four_if(is_inside && k < job.n_negatives, context.of(row));
         negatives.sum[k] = zero_four();
     }
-    unsigned random = rounding_word<T>(job, first, lane);
-    for (unsigned long long base = first; base < end; base += WARP) { // lane l reads edge l
-        const Edge own = base + lane < end ? edge_of(job, base + lane) : Edge{0u, 0u};
-        const unsigned n = end - base < WARP ? static_cast<unsigned>(end - base) : WARP;
+    unsigned random = rounding_word<T>(job, group.first, lane);
+    for (unsigned long long base = group.first; base < group.end; base += WARP) { // lane l reads edge l
+        const Edge own = base + lane < group.end ? edge_of(job, base + lane) : Edge{0u, 0u};
+        const unsigned n = group.end - base < WARP ? static_cast<unsigned>(group.end - base) : WARP;
 #pragma unroll 1
         for (unsigned i = 0; i < n; ++i) {
             const Edge edge = {__shfl_sync(ALL_LANES, own.source, i), __shfl_sync(ALL_LANES, own.target, i)};
@@ -166,14 +166,12 @@ constexpr int REGISTER_NEGATIVES = 5;
 // At most REGISTER_NEGATIVES negatives, dim <= 128, dim % 4 == 0, no losses.
 template <bool ONE_TABLE, class T> __device__ void run_registers(const Job &job, T *vertex, T *context) {
     const unsigned row_bytes = job.dim * sizeof(T);
-    const Columns<T> of_vertex = {vertex + 4u * lane_of_warp(), row_bytes};
-    const Columns<T> of_context = {context + 4u * lane_of_warp(), row_bytes};
-    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
-    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
-        const unsigned long long first = g * job.group;
-        const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
-        group_in_registers<REGISTER_NEGATIVES, ONE_TABLE>(job, first, end, of_vertex, of_context);
-    }
+    const unsigned column = 4u * lane_of_warp() < job.dim ? 4u * lane_of_warp() : 0u;
+    const Columns<T> of_vertex = {vertex + column, row_bytes};
+    const Columns<T> of_context = {context + column, row_bytes};
+    for_each_group(job, [&](const Group &group) {
+        group_in_registers<REGISTER_NEGATIVES, ONE_TABLE>(job, group, of_vertex, of_context);
+    });
 }
 
 // dim <= 256, dim % 4 == 0; dynamic shared memory holds 2 * n_negatives rows of 128 or 256 floats for each warp of the
@@ -182,15 +180,12 @@ template <class T> __device__ void run_shared(const Job &job, T *vertex, T *cont
     CU_DYN_SHARED(float, memory);
     const unsigned padded = job.dim <= 128 ? 128 : 256;
     float *rows = memory + 2ull * job.n_negatives * padded * (threadIdx.x >> 5);
-    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
-    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
-        const unsigned long long first = g * job.group;
-        const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
+    for_each_group(job, [&](const Group &group) {
         if (padded == 128)
-            group_in_shared<1>(job, first, end, vertex, context, rows, losses);
+            group_in_shared<1>(job, group, vertex, context, rows, losses);
         else
-            group_in_shared<2>(job, first, end, vertex, context, rows, losses);
-    }
+            group_in_shared<2>(job, group, vertex, context, rows, losses);
+    });
 }
 
 } // namespace sgns

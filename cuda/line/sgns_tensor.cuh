@@ -59,8 +59,8 @@ struct Two {
 };
 
 __device__ inline Two two_of(unsigned halves) {
-    return Two{half_to_float(static_cast<unsigned short>(halves)),
-               half_to_float(static_cast<unsigned short>(halves >> 16))};
+    const float2 values = two_halves_to_float(halves);
+    return Two{values.x, values.y};
 }
 
 __device__ inline unsigned two_halves_nearest(float low, float high) {
@@ -174,20 +174,17 @@ __device__ inline void tile(const Job &job, unsigned long long base, unsigned n,
 __device__ inline void run_tensor(const Job &job, unsigned short *vertex, unsigned short *context) {
     const unsigned lane = lane_of_warp();
     const bool has_negative = lane / 4u < job.n_negatives;
-    const unsigned long long n_groups = (job.count + job.group - 1) / job.group;
-    for (unsigned long long g = warp_of_grid(); g < n_groups; g += warps_of_grid()) {
-        const unsigned long long first = g * job.group;
-        const unsigned long long end = first + job.group < job.count ? first + job.group : job.count;
-        const unsigned own_negative = lane < job.n_negatives ? target_of(job, first, lane + 1u, 0u) : 0u;
+    for_each_group(job, [&](const Group &group) {
+        const unsigned own_negative = lane < job.n_negatives ? negative_of(job, group.number, lane) : 0u;
         unsigned short *const negative = columns_of(context, __shfl_sync(ALL_LANES, own_negative, lane / 4u), job.dim);
         const Halves negatives = load_halves(has_negative, negative, job.dim);
-        const float rate = rate_of(job, first); // of the whole group
+        const float rate = rate_of(job, group.first); // of the whole group
 #pragma unroll 1
-        for (unsigned long long base = first; base < end; base += TILE) {
-            const unsigned n = end - base < TILE ? static_cast<unsigned>(end - base) : TILE;
+        for (unsigned long long base = group.first; base < group.end; base += TILE) {
+            const unsigned n = group.end - base < TILE ? static_cast<unsigned>(group.end - base) : TILE;
             tile(job, base, n, negatives, negative, has_negative, vertex, context, rate);
         }
-    }
+    });
 }
 
 } // namespace sgns

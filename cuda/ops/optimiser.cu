@@ -164,8 +164,16 @@ extern "C" __global__ void __launch_bounds__(256)
     const unsigned long long begin = blockIdx.x * SUMMED_PER_BLOCK;
     const unsigned long long end = n - begin < SUMMED_PER_BLOCK ? n : begin + SUMMED_PER_BLOCK;
     double own = 0.0;
-    for (unsigned long long i = begin + threadIdx.x; i < end; i += SUM_THREADS) {
-        own += double(grad[i]) * double(grad[i]);
+    for (unsigned long long i = begin + 4u * threadIdx.x; i < end; i += 4u * SUM_THREADS) {
+        if (i + 4u <= end) {
+            const float4 g = load4(grad + i);
+            own += double(g.x) * double(g.x) + double(g.y) * double(g.y);
+            own += double(g.z) * double(g.z) + double(g.w) * double(g.w);
+        } else {
+            for (unsigned long long j = i; j < end; ++j) {
+                own += double(grad[j]) * double(grad[j]);
+            }
+        }
     }
     const double sum = block_sum(own, sums);
     if (threadIdx.x == 0u) {
@@ -179,9 +187,14 @@ extern "C" __global__ void __launch_bounds__(256)
              float max_norm) {
     __shared__ double sums[SUM_THREADS];
     const double *const parts = reinterpret_cast<const double *>(partials);
+    const double2 *const pairs = reinterpret_cast<const double2 *>(partials);
     double own = 0.0;
-    for (unsigned long long i = threadIdx.x; i < n_partials; i += SUM_THREADS) {
-        own += parts[i];
+    for (unsigned long long i = threadIdx.x; i < n_partials / 2u; i += SUM_THREADS) {
+        const double2 pair = pairs[i];
+        own += pair.x + pair.y;
+    }
+    if (threadIdx.x == 0u && n_partials % 2u == 1u) {
+        own += parts[n_partials - 1u];
     }
     const double sum = block_sum(own, sums);
     if (threadIdx.x == 0u) {

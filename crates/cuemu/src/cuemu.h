@@ -377,6 +377,10 @@ inline float half_to_float(unsigned short bits) {
     return sign != 0 ? -magnitude : magnitude;
 }
 
+inline float2 two_halves_to_float(unsigned bits) {
+    return {half_to_float((unsigned short)bits), half_to_float((unsigned short)(bits >> 16))};
+}
+
 inline unsigned short float_to_half(float value) {
     const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return 0x7fff;

@@ -401,6 +401,31 @@ fn steps_take_their_numbers_from_memory() {
     }
 }
 
+/// The norm of integers, whose squares f64 adds exactly in any order: every element counts once, for all lengths and numbers
+/// of parts.
+#[test]
+fn norms_of_integers_are_exact() {
+    let lengths = [
+        1usize, 3, 4, 5, 1023, 1024, 1025, 4095, 4096, 4097, 8195, 20_000,
+    ];
+    for device in gpus() {
+        let mut numbers = ops::StepNumbers::new(&device).unwrap();
+        for n_parts in [1usize, 2, 3, 12] {
+            for first in 0..lengths.len() {
+                let of_part = |i: usize| lengths[(first + i) % lengths.len()];
+                let values = |n: usize| (0..n).map(|i| (i % 7) as f32 + 1.0).collect::<Vec<f32>>();
+                let parts: Vec<Vec<f32>> = (0..n_parts).map(|i| values(of_part(i))).collect();
+                let squares = parts.iter().flatten().map(|x| f64::from(x * x));
+                let wanted = squares.sum::<f64>().sqrt() as f32;
+                let parts: Vec<Buffer> = parts.iter().map(|x| device.upload(x).unwrap()).collect();
+                numbers.bound(&device, parts.iter(), None).unwrap();
+                let norm = numbers.norm(&device).unwrap();
+                assert_eq!(norm.to_bits(), wanted.to_bits(), "{norm} {wanted}");
+            }
+        }
+    }
+}
+
 /// Sums over more than one part of the inner dimension, and the tiled kernel where a vendor's library would be asked.
 #[test]
 fn long_inner_dimensions_are_cut_into_parts() {
