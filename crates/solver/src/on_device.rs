@@ -136,7 +136,14 @@ impl<'e, 's> DeviceEpisode<'e, 's> {
         let steps = match ranks.size() {
             1 => {
                 let mut episode = cover::ModelEpisode::start(&share.device, graph, rules)?;
-                episode.pass_over(start)?;
+                if start > 0 {
+                    episode.pass_over(start)?;
+                    model.begin_states()?;
+                    model.run_with(ranks.comm, |model| {
+                        episode.write_rows(model.rows()?)?;
+                        Ok(episode.pick_first(model.scores()?)?)
+                    })?;
+                }
                 let step = model.capture(ranks.comm, |model| {
                     episode.write_rows(model.rows()?)?;
                     Ok(episode.pick(model.scores()?)?)
@@ -148,12 +155,19 @@ impl<'e, 's> DeviceEpisode<'e, 's> {
                 let partition = &share.instance.partition;
                 let mut comm = DeviceComm::new(&share.device, ranks.comm, ranks.timeout);
                 let mut episode = cover::SharedEpisode::start(graph, partition, rules, &mut comm)?;
-                episode.pass_over(start)?;
+                if start > 0 {
+                    episode.pass_over(start)?;
+                    model.run_with(ranks.comm, |model| {
+                        episode.write_rows(model.rows()?)?;
+                        let (scores, mut comm) = model.scores_on_ranks()?;
+                        episode.pick_first(scores, &mut comm)
+                    })?;
+                }
                 Steps::Shared(Box::new(episode), model)
             }
         };
         Ok(Self {
-            progress: steps.look()?.progress,
+            progress: progress_of(steps.look()?)?,
             scorer: Scorer::Model {
                 steps,
                 n_nodes: share.instance.adjacency.n_nodes(),
@@ -194,11 +208,7 @@ impl Evaluation for DeviceEpisode<'_, '_> {
                     steps.launch(ranks.comm)?;
                 }
                 *n_launched += at_once;
-                let look = steps.look()?;
-                if look.is_unbounded {
-                    return Err(Error::unbounded_scores());
-                }
-                look.progress
+                progress_of(steps.look()?)?
             }
         };
         Ok(true)
@@ -221,6 +231,14 @@ impl Evaluation for DeviceEpisode<'_, '_> {
             nodes,
             n_steps: self.progress.n_steps.into(),
         })
+    }
+}
+
+/// How far an episode is, unless a score was no number.
+fn progress_of(look: cover::Look) -> Result<cover::Progress, Error> {
+    match look.is_unbounded {
+        true => Err(Error::unbounded_scores()),
+        false => Ok(look.progress),
     }
 }
 

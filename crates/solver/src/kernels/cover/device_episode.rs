@@ -144,6 +144,8 @@ pub(crate) struct Look {
     pub(crate) progress: Progress,
     /// True if a candidate's score was no number.
     pub(crate) is_unbounded: bool,
+    /// True if the next round goes on with the step of the last one, by the same scores.
+    pub(crate) is_within_step: bool,
 }
 
 /// How an episode picks, wherever its scores come from.
@@ -168,6 +170,7 @@ pub(super) fn look_at(device: &Device, state: &Buffer<u32>) -> Result<Look, Erro
             is_done: state[N_CANDIDATES] == 0 && state[N_LEFT] == 0,
         },
         is_unbounded: state[N_UNBOUNDED] > 0,
+        is_within_step: state[N_LEFT] > 0,
     })
 }
 
@@ -255,6 +258,18 @@ impl<'a> DeviceEpisode<'a> {
     pub(super) fn launch_step(&mut self, scores: &Buffer) -> Result<(), Error> {
         checks::len("cover episode", "scores", self.n_nodes as usize, scores)?;
         self.launch_rounds(self.rules.rounds_of_step(), Scores::Values(scores))
+    }
+
+    /// As [`DeviceEpisode::launch_step`] for a step that passes over candidates: it may have another number of rounds than those
+    /// after it, and a round behind its end would begin the next one with old scores. So it looks after each.
+    pub(super) fn launch_first_step(&mut self, scores: &Buffer) -> Result<(), Error> {
+        checks::len("cover episode", "scores", self.n_nodes as usize, scores)?;
+        loop {
+            self.launch_rounds(1, Scores::Values(scores))?;
+            if !look_at(&self.device, &self.buffers.state)?.is_within_step {
+                return Ok(());
+            }
+        }
     }
 
     /// Launches rounds with the same arguments each: all that changes is in device memory.

@@ -61,6 +61,14 @@ impl<'a> ModelEpisode<'a> {
         self.state.launch_step(scores)
     }
 
+    /// As [`ModelEpisode::pick`], for a step that passes over candidates; copies the state to the host after each round.
+    ///
+    /// # Errors
+    /// As [`ModelEpisode::pick`].
+    pub(crate) fn pick_first(&mut self, scores: &Buffer) -> Result<(), Error> {
+        self.state.launch_first_step(scores)
+    }
+
     /// The state after the launches so far; copies it to the host.
     ///
     /// # Errors

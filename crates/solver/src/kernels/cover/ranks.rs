@@ -139,14 +139,32 @@ impl<'a> SharedEpisode<'a> {
 
     /// The rounds of one step: all ranks pick the best nodes by these scores of their own nodes, and count what is left.
     pub(crate) fn pick(&mut self, scores: &Buffer, comm: &mut DeviceComm<'_>) -> Result<(), Error> {
-        checks::len("cover episode", "scores", self.nodes.len(), scores)?;
         for _ in 0..self.rules.rounds_of_step() {
-            self.own.select(self.block, Scores::Values(scores))?;
-            let offers = self.exchange_offers(comm)?;
-            self.agree(comm.device(), comm.size(), &offers)?;
-            self.count(comm)?;
+            self.pick_round(scores, comm)?;
         }
         Ok(())
+    }
+
+    /// As [`SharedEpisode::pick`], for a step that passes over candidates; copies the state to the host after each round.
+    pub(crate) fn pick_first(
+        &mut self,
+        scores: &Buffer,
+        comm: &mut DeviceComm<'_>,
+    ) -> Result<(), Error> {
+        loop {
+            self.pick_round(scores, comm)?;
+            if !self.look()?.is_within_step {
+                return Ok(());
+            }
+        }
+    }
+
+    fn pick_round(&mut self, scores: &Buffer, comm: &mut DeviceComm<'_>) -> Result<(), Error> {
+        checks::len("cover episode", "scores", self.nodes.len(), scores)?;
+        self.own.select(self.block, Scores::Values(scores))?;
+        let offers = self.exchange_offers(comm)?;
+        self.agree(comm.device(), comm.size(), &offers)?;
+        self.count(comm)
     }
 
     /// The state after the launches so far, the same on every rank; copies it to the host.

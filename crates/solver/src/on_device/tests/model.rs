@@ -220,7 +220,7 @@ fn a_step_is_one_launch_and_moves_no_rows() {
         .iter()
         .flat_map(|policy| gpus().into_iter().map(move |device| (policy, device)))
     {
-        for (spec, n_picks) in [("er:64:0.05", 1), ("er:256:0.05", 1), ("er:256:0.05", 16)] {
+        for (spec, n_picks) in [("er:64:0.05", 1), ("er:128:0.05", 1), ("er:256:0.05", 16)] {
             let graph = generated(spec.to_owned());
             let forms = forms(&graph).into_iter();
             for adjacency in forms.chain([weighted(&graph, integer_weight)]) {

@@ -93,6 +93,36 @@ proptest! {
     }
 }
 
+/// A first step that passes over candidates may have more rounds than the steps behind it, or fewer: 16 picks are two rounds, and
+/// three with a node passed over, and one where nearly all are.
+#[test]
+fn starts_keep_their_steps_apart() {
+    let ends: Vec<(u32, u32)> = (1..31).map(|v| (v - 1, v)).collect();
+    let [lists, bits] = forms(&shardgraph_graph::Graph::from_edges(31, &ends).unwrap());
+    for (adjacency, n_ranks, d, starts) in [
+        (&lists, 1, 16, 2),
+        (&bits, 1, 15, 3),
+        (&lists, 2, 16, 2),
+        (&bits, 2, 24, 31),
+    ] {
+        for seed in [2, 11, 24] {
+            let policy = integer_policy(3, seed);
+            let options = |device: &Device, n_ranks| SolveOptions {
+                path: Some(EmbeddingPath::General),
+                starts,
+                n_ranks,
+                ..on(device, select(d))
+            };
+            let want = run(adjacency, &policy, &options(&Device::host(), 1));
+            for device in devices() {
+                let got = run(adjacency, &policy, &options(&device, n_ranks));
+                assert_eq!(got.nodes, want.nodes, "{n_ranks} ranks, {d} nodes a step");
+                assert_eq!(got.n_steps, want.n_steps);
+            }
+        }
+    }
+}
+
 /// What each rank's device has moved at each look of an episode.
 fn looks_of_ranks(adjacency: &Adjacency, device: &Device, n_ranks: u32) -> Vec<Vec<Traffic>> {
     let policy = integer_policy(3, 5);
