@@ -143,17 +143,18 @@ fn least_memory(words: &str, files: &[&Path]) -> u64 {
 }
 
 /// kill -9 in the middle, again and again: the run ends with the bytes of one that nobody touched,
-/// those of its metrics among them, which appear while it runs.
+/// those of its metrics and their curve among them.
 #[test]
 fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let (store, calm, killed) = (path("ba.store"), path("calm.npy"), path("killed.npy"));
     run("embed import ba:4000:8 --parts 8 --out {}", &[&store]).ok();
-    let words = "embed {} --epochs 4 --dim 32 --memory-limit 1KB --checkpoint-interval 0 --work {} --run {} --out {} --format json";
+    let words = "embed {} --epochs 4 --dim 32 --memory-limit 1KB --checkpoint-interval 0 --work {} --run {} --out {} --svg {} --format json";
     let names = ["calm", "calm-run", "killed", "killed-run"].map(path);
-    let calm_run = [&*store, &*names[0], &*names[1], &*calm];
-    let killed_run = [&*store, &*names[2], &*names[3], &*killed];
+    let curves = ["calm.svg", "killed.svg"].map(path);
+    let calm_run = [&*store, &*names[0], &*names[1], &*calm, &*curves[0]];
+    let killed_run = [&*store, &*names[2], &*names[3], &*killed, &*curves[1]];
     let metrics = |name: &str| fs::read_to_string(path(name).join("metrics.jsonl")).unwrap();
     let memory = least_memory(words, &calm_run) + 300_000;
     let words = &words.replace("1KB", &memory.to_string());
@@ -187,6 +188,10 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
         (before, whole - before)
     );
     assert!(fs::read(&calm).unwrap() == fs::read(&killed).unwrap());
+    // The curve has the passes of all attempts.
+    let [calm, killed] = curves.map(|path| fs::read_to_string(path).unwrap());
+    assert!(calm.contains("loss before updates") && !calm.contains("root mean square"));
+    assert!(calm == killed);
 }
 
 /// Another graph or limit in the folder of a run that was broken off is refused, and what that run stands on is as it was.

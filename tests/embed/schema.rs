@@ -86,6 +86,8 @@ fn embed() {
         ("read_bytes", "count"),
         ("written_bytes", "count"),
         ("peak_row_bytes", "count"),
+        ("predicted_bytes", "count"),
+        ("held_bytes", "count"),
         ("stall_seconds", "number"),
         ("reading_stall_seconds", "number"),
         ("writing_stall_seconds", "number"),

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shardgraph_storage::write_atomic;
 
@@ -145,6 +146,24 @@ impl Appended {
         }
         Ok(())
     }
+}
+
+/// The lines of a folder's `metrics.jsonl`; a torn last one is left out.
+///
+/// # Errors
+/// When the file cannot be read, or a line is not of this form.
+/// # Complexity
+/// The file is read into memory.
+pub fn read_lines<T: DeserializeOwned>(folder: &Path) -> Result<Vec<T>, Error> {
+    let path = folder.join(LINES);
+    let bytes = fs::read(&path).map_err(Error::io(&path))?;
+    let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+    let whole = lines.filter(|line| line.ends_with(b"\n"));
+    let read = |(number, line): (usize, &[u8])| {
+        let wrong = |e| Error::damaged(format!("{}:{number}", path.display()), e);
+        serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))
+    };
+    (1..).zip(whole).map(read).collect()
 }
 
 /// A kill can leave lines of steps behind the checkpoint, and a torn last one.

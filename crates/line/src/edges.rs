@@ -24,6 +24,7 @@ use shardgraph_graph::Graph;
 use shardgraph_storage::FileRange;
 
 use crate::Error;
+use crate::memory::{Array, Memory, Purpose};
 
 pub(crate) use head::Head;
 pub use import::{
@@ -64,12 +65,12 @@ enum Edges {
 }
 
 /// The edges of one bucket.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Bucket {
     /// (row in part i, row in part j).
-    pub(crate) pairs: Vec<[u32; 2]>,
+    pub(crate) pairs: Array<[u32; 2]>,
     /// As many weights, or none.
-    pub(crate) weights: Vec<f32>,
+    pub(crate) weights: Array<f32>,
 }
 
 /// Samples of the buckets in a pass.
@@ -276,31 +277,53 @@ impl Store {
     /// O(E log E) time; 8 B an edge, and 24 B more while the graph is made.
     pub fn graph(&self) -> Result<Graph, Error> {
         let mut edges = Vec::with_capacity(self.n_edges() as usize);
+        let memory = Memory::default();
         for i in 0..self.n_parts() {
             for j in 0..self.n_parts() {
-                let pairs = self.bucket(i, j)?.pairs.into_iter();
-                edges.extend(pairs.map(|[u, v]| (self.node(i, u), self.node(j, v))));
+                let bucket = self.bucket(i, j, &memory)?;
+                let pairs = bucket.pairs.iter();
+                edges.extend(pairs.map(|&[u, v]| (self.node(i, u), self.node(j, v))));
             }
         }
         Ok(Graph::from_edges(self.n_nodes(), &edges)?)
     }
 
-    /// Reads bucket (i, j).
-    pub(crate) fn bucket(&self, i: u32, j: u32) -> Result<Bucket, Error> {
+    /// Bytes of the store in memory.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let edges = match &self.edges {
+            Edges::Memory(bytes) => bytes.len() as u64,
+            Edges::File { .. } => 0,
+        };
+        self.head.held_bytes() + edges
+    }
+
+    /// Edges of bucket (i, j).
+    pub(crate) fn n_edges_of(&self, i: u32, j: u32) -> u64 {
+        self.head.counts[self.head.bucket(i, j)]
+    }
+
+    /// Reads bucket (i, j); a dry run makes room for one of as many edges.
+    pub(crate) fn bucket(&self, i: u32, j: u32, memory: &Memory) -> Result<Bucket, Error> {
         let bucket = self.head.bucket(i, j);
         let start = self.head.offset(bucket);
-        let len = (self.head.counts[bucket] * self.head.record_bytes()) as usize;
+        let n_edges = self.head.counts[bucket] as usize;
+        let len = n_edges * self.head.record_bytes() as usize;
         match &self.edges {
-            Edges::Memory(bytes) => Ok(self.decode(&bytes[start as usize..][..len])),
+            Edges::Memory(bytes) => {
+                Ok(self.decode(n_edges, &bytes[start as usize..][..len], memory))
+            }
             Edges::File { file, path } => {
-                let mut bytes = vec![0; len];
+                let mut bytes = memory.zeros::<u8>(Purpose::Edges, len);
+                if memory.is_dry() {
+                    return Ok(self.decode(n_edges, &bytes, memory));
+                }
                 file.read_exact_at(&mut bytes, self.head.bytes() + start)
                     .map_err(|e| Error::io("read", path, e))?;
                 if shardgraph_storage::hash(&bytes) != self.head.hashes[bucket] {
                     let what = format_args!("bucket ({i}, {j}) is damaged: import the graph again");
                     return Err(Error::file(path, what));
                 }
-                let decoded = self.decode(&bytes);
+                let decoded = self.decode(n_edges, &bytes, memory);
                 match self.has_rows(&decoded, i, j) {
                     true => Ok(decoded),
                     false => {
@@ -322,21 +345,22 @@ impl Store {
             && bucket.weights.iter().all(|&w| w >= 0.0 && w.is_finite())
     }
 
-    fn decode(&self, bytes: &[u8]) -> Bucket {
+    fn decode(&self, n_edges: usize, bytes: &[u8], memory: &Memory) -> Bucket {
         let record = self.head.record_bytes() as usize;
         let word = |bytes: &[u8], at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let records = bytes.chunks_exact(record);
         let weights = match self.head.is_weighted {
-            true => records
-                .clone()
-                .map(|r| f32::from_bits(word(r, 8)))
-                .collect(),
-            false => Vec::new(),
+            true => {
+                let weights = records.clone().map(|r| f32::from_bits(word(r, 8)));
+                memory.collect(Purpose::Edges, n_edges, weights)
+            }
+            false => Array::default(),
         };
+        let pairs = records.map(|r| [word(r, 0), word(r, 4)]);
         Bucket {
-            pairs: records.map(|r| [word(r, 0), word(r, 4)]).collect(),
+            pairs: memory.collect(Purpose::Edges, n_edges, pairs),
             weights,
         }
     }

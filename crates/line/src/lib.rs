@@ -39,6 +39,7 @@ mod error;
     reason = "launches of kernels, and rows that threads share"
 )]
 pub mod kernels;
+mod memory;
 mod schedule;
 mod select;
 mod spectral;
@@ -58,7 +59,8 @@ pub use select::{Baselines, Component, Fitted, Line, SelectConfig, Selection, Tr
 pub use spectral::{SpectralConfig, SpectralMatrix, spectral_embedding};
 pub use train::{
     DiskRun, DiskUse, PassReport, Progress, TrainOptions, Trained, TrainedOnDisk, WorkTime,
-    check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk, train_with,
+    check_work_folder, has_unfinished_run, lock_work_folder, read_passes, train, train_on_disk,
+    train_with,
 };
 
 #[cfg(doctest)]

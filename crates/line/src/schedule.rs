@@ -13,8 +13,6 @@ mod rounds;
 mod visits;
 
 pub(crate) use layout::Layout;
-#[cfg(test)]
-pub(crate) use layout::fixed_bytes;
 pub(crate) use pass::{BucketPass, Job, PartKey, Pass, Planner, Step};
 pub(crate) use rounds::Pair;
 pub use visits::Schedule;

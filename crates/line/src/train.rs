@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! train, train_on_disk -> TableRun -> the loop of job
+//!   PlannedRun                  a dry run of the same code: the layout within a limit
 //!   TableTrainer                its steps and checkpoints
 //!   RunContext, OrderContext    graph, settings, device, streams
 //!   PartitionBuffer             rows of the parts in memory
@@ -13,6 +14,7 @@
 
 mod bucket_scheduler;
 mod bucket_trainer;
+mod budget;
 mod checkpoint;
 mod clock;
 mod context;
@@ -34,6 +36,8 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_budgets;
+#[cfg(test)]
 mod tests_of_checkpoints;
 #[cfg(test)]
 mod tests_of_passes;
@@ -47,10 +51,12 @@ use std::path::Path;
 
 use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 use shardgraph_graph::Graph;
-use shardgraph_job::Metrics;
+use shardgraph_job::{Bytes as _, Metrics};
 
+use crate::memory::{Memory, Purpose};
 use crate::schedule::Layout;
 use crate::{Config, DiskOptions, Embedding, Error, Loss, Mode, Optimiser, Order, Store, Trial};
+use budget::{Outputs, PlannedRun};
 use checkpoint::TableCheckpoint;
 use clock::Clock;
 use context::RunContext;
@@ -65,6 +71,7 @@ use warm_start::WarmStart;
 pub use checkpoint::{check_work_folder, has_unfinished_run, lock_work_folder};
 pub use clock::WorkTime;
 pub use disk_use::DiskUse;
+pub use metrics::read_passes;
 pub use reports::PassReport;
 pub(crate) use reports::row_norm;
 pub(crate) use worker_pool::WorkerPool;
@@ -232,12 +239,25 @@ pub fn train_with(
     device: &Device,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Trained, Error> {
+    let run = PlannedRun { store, config };
+    train_within(run, options, device, &Memory::default(), progress)
+}
+
+/// As [`train_with`], with an account.
+fn train_within(
+    run: PlannedRun<'_>,
+    options: TrainOptions<'_>,
+    device: &Device,
+    memory: &Memory,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Trained, Error> {
+    let PlannedRun { store, config } = run;
     check(config, device)?;
-    check_memory(store, config, free_host_bytes())?;
     if options.contexts && config.order == Order::First {
         let expected = "false for order 1, whose table has both ends of an edge";
         return Err(Error::setting("contexts", true, expected));
     }
+    check_memory(run, options, free_host_bytes())?;
     let labels = store.labels()?;
     let warm_start = options
         .init
@@ -247,6 +267,7 @@ pub fn train_with(
         return train_softmax(store, config, warm_start.as_ref(), progress);
     }
     let (timer, clock) = (Timer::start(device), Clock::default());
+    let _graph = memory.hold(Purpose::Graph, store.held_bytes());
     let losses = options.reports.then(LossSum::default);
     let devices = RankDevices::open(device, config)?;
     let resident = ResidentEdges::new(store, config, &devices, None)?;
@@ -259,6 +280,7 @@ pub fn train_with(
         warm_start: warm_start.as_ref(),
         losses: losses.as_ref(),
         resident: &resident,
+        memory,
     };
     let run = TableRun {
         context,
@@ -353,22 +375,37 @@ pub fn train_on_disk(
     disk: DiskRun<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<TrainedOnDisk, Error> {
-    let options = disk.options;
+    let run = PlannedRun { store, config };
+    train_on_disk_within(run, device, disk, &Memory::default(), progress)
+}
+
+/// As [`train_on_disk`], with an account.
+fn train_on_disk_within(
+    run: PlannedRun<'_>,
+    device: &Device,
+    disk: DiskRun<'_>,
+    memory: &Memory,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<TrainedOnDisk, Error> {
+    let (PlannedRun { store, config }, options) = (run, disk.options);
     check(config, device)?;
     check_on_disk(config)?;
     options.check()?;
     let (timer, clock) = (Timer::start(device), Clock::default());
+    let _graph = memory.hold(Purpose::Graph, store.held_bytes());
     let devices = RankDevices::open(device, config)?;
     let resident = ResidentEdges::new(store, config, &devices, Some(options.memory))?;
+    let planned = run.within(options)?;
     let context = RunContext {
         store,
         config,
         device,
         devices: &devices,
-        layout: Layout::new(store, config, options)?,
+        layout: planned.layout,
         warm_start: None,
         losses: None,
         resident: &resident,
+        memory,
     };
     let (checkpoint, mut recorder) = TableCheckpoint::open(disk.work, disk.metrics, &context)?;
     let start = checkpoint.position();
@@ -391,15 +428,20 @@ pub fn train_on_disk(
     devices.close()?;
     let seconds = timer.finish_s()?;
     let (checkpoint, used) = trained.files.expect("tables of this run are in files");
-    let memory = options.memory.saturating_sub(options.program_bytes);
-    export(&context, &checkpoint, disk.npy, memory)?;
+    let held_bytes = memory.peak().total(); // the answer takes what is left
+    let limit = options.memory.saturating_sub(options.program_bytes);
+    export(&context, &checkpoint, disk.npy, limit)?;
     checkpoint.finish(&recorder)?;
     Ok(TrainedOnDisk {
         n_samples: trained.samples - start.samples,
         resumed_samples: start.samples,
         seconds,
         work: clock.work_time(),
-        disk: used,
+        disk: DiskUse {
+            predicted_bytes: planned.bytes.total(),
+            held_bytes,
+            ..used
+        },
     })
 }
 
@@ -453,22 +495,30 @@ fn check_host(config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Refuses tables that the host has no memory for: a process that takes more is ended by the system
+/// Refuses a run that the host has no memory for: a process that takes more is ended by the system
 /// without a word.
 ///
 /// (Where tables are on a device, the embedding is in host memory all the same.)
-fn check_memory(store: &Store, config: &Config, free: Option<u64>) -> Result<(), Error> {
-    let n_tables = u64::from(config.order.each().iter().max().copied().unwrap_or(1));
-    let row = n_tables * config.row_bytes() + 4 * config.columns() as u64;
-    let wanted = u64::from(store.n_nodes()) * row;
-    match free {
-        Some(free) if free < wanted => {
-            let message = format!(
-                "tables and embedding take {wanted} bytes, {free} are free: take fewer columns, fp16, \
-                 or a folder for the tables (`--work`)"
-            );
-            Err(Error::memory(message))
-        }
-        _ => Ok(()),
+fn check_memory(
+    run: PlannedRun<'_>,
+    options: TrainOptions<'_>,
+    free: Option<u64>,
+) -> Result<(), Error> {
+    let Some(free) = free else {
+        return Ok(());
+    };
+    let outputs = Outputs::InMemory {
+        contexts: options.contexts,
+        losses: options.reports,
+    };
+    let n_jobs = run.store.n_parts().min(run.config.threads as u32);
+    let held = run.dry_run(Layout::WHOLE, outputs, n_jobs)?.peak();
+    let wanted = held.total() - held.graph; // which is there
+    match free < wanted {
+        true => Err(Error::memory(format!(
+            "tables and embedding take {wanted} bytes, {free} are free: take fewer columns, fp16, \
+             or a folder for the tables (`--work`)"
+        ))),
+        false => Ok(()),
     }
 }

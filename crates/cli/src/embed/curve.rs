@@ -50,7 +50,8 @@ fn of_trials(selection: &Selection) -> [Panel; 3] {
     [uniform, matched, norms]
 }
 
-fn of_passes(passes: &[PassReport]) -> [Panel; 2] {
+/// Loss of the passes, and the length of rows where it is known.
+fn of_passes(passes: &[PassReport]) -> Vec<Panel> {
     let mut losses = panel("training", "loss before updates");
     let mut norms = panel("rows of the training", "root mean square of lengths");
     for (colour, kind) in KINDS.into_iter().enumerate() {
@@ -63,7 +64,9 @@ fn of_passes(passes: &[PassReport]) -> [Panel; 2] {
         losses = losses.with(Series::line(kind, own().filter_map(loss)).coloured(colour));
         norms = norms.with(Series::line(kind, own().filter_map(norm)).coloured(colour));
     }
-    [losses, norms]
+    let has_norms = passes.iter().any(|pass| pass.row_norm.is_some());
+    let norms = has_norms.then_some(norms);
+    std::iter::once(losses).chain(norms).collect()
 }
 
 /// The epochs of a trial of one table of a kind.

@@ -9,7 +9,7 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
     Config, DeviceMemory, DiskOptions, DiskRun, DiskUse, Line, Schedule, SelectConfig, Selection,
-    Store, TrainOptions, WorkTime, check_work_folder, train_on_disk, train_with,
+    Store, TrainOptions, WorkTime, check_work_folder, read_passes, train_on_disk, train_with,
 };
 
 use super::curve;
@@ -49,8 +49,8 @@ pub(crate) struct TrainArgs {
     /// paper, in memory
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     contexts: Option<PathBuf>,
-    /// Draw a picture: AUC of the held-back edges of all trials, and loss and length of rows by epochs
-    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    /// Draw a picture: AUC of the held-back edges of all trials, and loss and length of rows by epochs; with --work loss alone
+    #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// The run's folder: gets a line of metrics.jsonl for each trial and each epoch as it ends, the same as
     /// events.out.tfevents.* for TensorBoard, and result.json. It must have no run that ended; with --work a run that
@@ -223,10 +223,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         (None, Some(select)) => chosen(args, training, select, form, &mut show)?,
         (None, None) => in_memory(args, training, form, &mut show)?,
     };
-    if let Some(picture) = &args.svg {
-        let curves = curve::svg(took.selection.as_ref(), show.passes());
-        output_file::write_all(&[(picture, curves)])?;
-    }
+    draw(args, took.selection.as_ref(), &show)?;
     args.report.note(&format!("wrote {}", args.out.display()));
     // The answer is there: a file that cannot be removed is no reason not to say so.
     if let Some(Err(error)) = kept.map(KeptStore::remove) {
@@ -240,6 +237,20 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         ..Layout::first("samples_per_s")
     };
     args.report.answer(&answer, &layout)
+}
+
+/// Draws the curves, where they are asked for.
+fn draw(args: &TrainArgs, selection: Option<&Selection>, show: &Show) -> anyhow::Result<()> {
+    let Some(picture) = &args.svg else {
+        return Ok(());
+    };
+    let curves = match &args.disk.work {
+        // Passes before the run was broken off are in its metrics alone.
+        Some(work) => curve::svg(selection, &read_passes(args.run.as_ref().unwrap_or(work))?),
+        None => curve::svg(selection, show.passes()),
+    };
+    output_file::write_all(&[(picture, curves)])?;
+    Ok(())
 }
 
 /// Step of the last checkpoint in a folder, from which the same command goes on.

@@ -105,9 +105,17 @@ impl Head {
         if self.is_weighted { 12 } else { 8 }
     }
 
-    /// Bytes of the head in memory.
+    /// Bytes of the head in memory, and of the samples of a pass.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.bucket_bytes() + 16 * self.counts.len() as u64 + 8 * u64::from(self.partition.n_nodes)
+        let of_buckets = [&self.counts, &self.hashes, &self.starts];
+        let of_buckets: usize = of_buckets.iter().map(|of| size_of_val(&of[..])).sum();
+        let of_nodes = size_of_val(&self.degrees[..]) + size_of_val(&self.order[..]);
+        // With weights a pass has samples of its own.
+        let of_pass = match self.is_weighted {
+            true => size_of_val(&self.starts[..]),
+            false => 0,
+        };
+        (of_buckets + size_of_val(&self.weights[..]) + of_nodes + of_pass) as u64
     }
 
     fn bucket_bytes(&self) -> u64 {

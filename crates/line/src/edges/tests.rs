@@ -5,6 +5,7 @@ use crate::edges::import::options::REPORT_EVERY;
 use crate::edges::import::{
     ImportOptions, ImportProgress, ImportStage, import_file, import_stream,
 };
+use crate::memory::Memory;
 use crate::{Config, DeviceMemory};
 use proptest::prelude::*;
 use std::fs;
@@ -16,7 +17,13 @@ fn edges_of(store: &Store) -> Vec<(String, String)> {
     let mut edges = Vec::new();
     for i in 0..store.n_parts() {
         for j in 0..store.n_parts() {
-            for [from, to] in store.bucket(i, j).unwrap().pairs {
+            for [from, to] in store
+                .bucket(i, j, &Memory::default())
+                .unwrap()
+                .pairs
+                .iter()
+                .copied()
+            {
                 let label = |node| store.labels().unwrap().get(node as usize).to_owned();
                 let (u, v) = (label(store.node(i, from)), label(store.node(j, to)));
                 edges.push((u.clone().min(v.clone()), u.max(v)));
@@ -438,8 +445,8 @@ fn directions_weights_and_text_labels_are_kept() {
     let store = Store::open(&path).unwrap();
     let mut found = Vec::new();
     for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        let bucket = store.bucket(i, j).unwrap();
-        for ([from, to], weight) in bucket.pairs.iter().zip(&bucket.weights) {
+        let bucket = store.bucket(i, j, &Memory::default()).unwrap();
+        for ([from, to], weight) in bucket.pairs.iter().zip(bucket.weights.iter()) {
             let label = |part, row| {
                 store
                     .labels()
@@ -471,7 +478,7 @@ fn a_damaged_store_is_refused_wherever_it_is_damaged() {
     let whole = fs::read(&path).unwrap();
     let read_all = || {
         Store::open(&path)
-            .and_then(|store| store.bucket(0, 0))
+            .and_then(|store| store.bucket(0, 0, &Memory::default()))
             .map_err(|e| e.to_string())
     };
     assert!(read_all().is_ok());
@@ -511,7 +518,7 @@ fn a_store_that_names_what_is_not_there_is_refused() {
         let mut bytes = Vec::new();
         head.write(&mut bytes, &|out| labels.write(out)).unwrap();
         fs::write(&forged, [bytes, records].concat()).unwrap();
-        Store::open(&forged).and_then(|store| store.bucket(0, 0))
+        Store::open(&forged).and_then(|store| store.bucket(0, 0, &Memory::default()))
     };
     assert!(write(&|_, _| ()).is_ok());
     let changes: [Change<'_>; 5] = [

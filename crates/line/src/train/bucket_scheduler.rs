@@ -242,11 +242,9 @@ mod tests {
     type Pair = (u32, Option<u32>);
 
     fn no_rows() -> PartRows<f32> {
-        PartRows {
-            device: shardgraph_device::Device::host(),
-            values: shardgraph_device::Device::host().zeros(0).unwrap(),
-            adagrad_sums: None,
-        }
+        let device = shardgraph_device::Device::host();
+        let none = device.zeros(0).unwrap();
+        PartRows::new(device, none, None, &crate::memory::Memory::default())
     }
 
     /// Rounds of two jobs: parts 0 and 1 with contexts 0 and 1, then crossed.

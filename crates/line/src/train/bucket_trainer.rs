@@ -4,11 +4,12 @@ use shardgraph_device::Buffer;
 
 use super::context::{OrderContext, Stream};
 use super::reports::LossSum;
-use super::rows::PartRows;
+use super::rows::{PartRows, with_host};
 use super::scalar::Scalar;
 use super::worker_pool::panicked;
 use crate::Error;
 use crate::kernels::sgns::{EdgeList, EdgeOrder, FallingRate, Samples, Settings, Tables, Trainer};
+use crate::memory::Purpose;
 use crate::schedule::{BucketPass, Job};
 
 /// Samples with one learning rate, where it does not fall within a launch.
@@ -44,9 +45,16 @@ impl OrderContext<'_> {
         for bucket_pass in bucket_passes {
             let edges = self.upload(stream, self.bucket(bucket_pass)?)?;
             self.clock
-                .updating(|| self.train_bucket(stream, bucket_pass, &edges, loaded))?;
+                .updating(|| self.train_bucket(stream, bucket_pass, &edges.list, loaded))?;
         }
         Ok(())
+    }
+
+    /// Makes room for all that a bucket takes, as [`OrderContext::train_job`] does.
+    pub(super) fn make_room(&self, bucket_pass: BucketPass) -> Result<(), Error> {
+        let stream = &self.streams[0];
+        let _edges = self.upload(stream, self.bucket(bucket_pass)?)?;
+        self.each_launch(stream, bucket_pass, |_, _| Ok(()))
     }
 
     /// Trains on one bucket.
@@ -65,7 +73,7 @@ impl OrderContext<'_> {
             (None, None) => return Err(panicked()), // no plan has such a pass
         };
         let (config, store) = (self.run.config, self.run.store);
-        let Some(negatives) = &stream.negatives[bucket_pass.context as usize] else {
+        let Some(negatives) = &stream.negatives[bucket_pass.context as usize].table else {
             return Ok(()); // no edge ends there
         };
         let settings = Settings {
@@ -80,9 +88,8 @@ impl OrderContext<'_> {
                 trainer.limit_samples_in_flight(n_rows as u32 / ROWS_PER_SAMPLE);
             }
         }
-        let mut first = 0;
-        while first < bucket_pass.n_samples {
-            let (count, looks) = self.next_launch(bucket_pass, first);
+        self.each_launch(stream, bucket_pass, |launch, losses| {
+            let LaunchSamples { first, count } = launch;
             let order = match store.is_weighted() {
                 false => EdgeOrder::Listed { first },
                 true => EdgeOrder::Drawn,
@@ -98,7 +105,6 @@ impl OrderContext<'_> {
             };
             let rates = [first, first + count]
                 .map(|sample| self.learning_rate(bucket_pass.first_sample + sample));
-            first += count;
             let mut step = |rate: StepRate, losses: Option<&mut Buffer>| {
                 let rows = RowsOfStep {
                     vertex: &mut *vertex,
@@ -106,19 +112,45 @@ impl OrderContext<'_> {
                 };
                 step_rows(&mut trainer, &samples, rate, rows, losses)
             };
-            match self.run.losses.filter(|_| looks) {
+            match losses {
                 None if count > CHUNK => {
                     let slope = (rates[1] - rates[0]) / count as f32;
                     let first = rates[0];
-                    step(StepRate::Falling(FallingRate { first, slope }), None)?;
+                    step(StepRate::Falling(FallingRate { first, slope }), None)
                 }
-                None => step(StepRate::Constant(rates[0]), None)?,
-                Some(sum) => {
-                    let mut losses = stream.device.zeros(samples.count as usize)?;
-                    step(StepRate::Constant(rates[0]), Some(&mut losses))?;
-                    sum.add(&stream.device.download(&losses)?);
-                }
+                losses => step(StepRate::Constant(rates[0]), losses),
             }
+        })
+    }
+
+    /// Gives all samples of a bucket, launch by launch, with room for the losses of those that are looked at, and
+    /// adds these up.
+    fn each_launch(
+        &self,
+        stream: &Stream,
+        bucket_pass: BucketPass,
+        mut train: impl FnMut(LaunchSamples, Option<&mut Buffer>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut first = 0;
+        while first < bucket_pass.n_samples {
+            let (count, looks) = self.next_launch(bucket_pass, first);
+            let launch = LaunchSamples { first, count };
+            first += count;
+            let Some(sum) = self.run.losses.filter(|_| looks) else {
+                train(launch, None)?;
+                continue;
+            };
+            let mut held = self.run.hold_on(&stream.device, Purpose::Losses);
+            held.set(count * size_of::<f32>() as u64);
+            if self.run.memory.is_dry() {
+                continue;
+            }
+            let mut losses = stream.device.zeros(count as usize)?;
+            train(launch, Some(&mut losses))?;
+            with_host(&stream.device, &losses, |losses| {
+                sum.add(losses);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -142,6 +174,13 @@ impl OrderContext<'_> {
             false => (left.min(CHUNK), looks),
         }
     }
+}
+
+/// Consecutive samples of a bucket that one launch takes.
+#[derive(Clone, Copy)]
+struct LaunchSamples {
+    first: u64,
+    count: u64,
 }
 
 /// The learning rate of a step.

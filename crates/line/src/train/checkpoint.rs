@@ -164,6 +164,16 @@ impl TableCheckpoint {
         Ok((checkpoint, recorder))
     }
 
+    /// Tables of a dry run, which has no folder.
+    pub(super) fn dry(run: &RunContext<'_>) -> TableCheckpoint {
+        TableCheckpoint {
+            folder: PathBuf::new(),
+            state: RunState::initial(run),
+            files: BTreeMap::new(),
+            next_generation: 0,
+        }
+    }
+
     pub(super) fn position(&self) -> Position {
         self.state.position
     }

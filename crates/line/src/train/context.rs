@@ -11,6 +11,7 @@ use super::warm_start::WarmStart;
 use super::worker_pool::WorkerPool;
 use crate::edges::Bucket;
 use crate::kernels::sgns::{self, AliasTable, EdgeList, Settings};
+use crate::memory::{Held, Memory, Purpose};
 use crate::schedule::{BucketPass, Layout, Planner};
 use crate::{Config, Error, Mode, Store};
 
@@ -33,6 +34,8 @@ pub(super) struct RunContext<'r> {
     pub(super) losses: Option<&'r LossSum>,
     /// Buckets that stay in the device's memory.
     pub(super) resident: &'r ResidentEdges,
+    /// The account of all that is in memory.
+    pub(super) memory: &'r Memory,
 }
 
 impl<'r> RunContext<'r> {
@@ -131,18 +134,41 @@ impl<'r> RunContext<'r> {
     }
 
     /// Noise distribution of a part: degree^0.75.
-    pub(super) fn negatives(
-        &self,
-        device: &Device,
-        part: u32,
-    ) -> Result<Option<AliasTable>, Error> {
+    pub(super) fn negatives(&self, device: &Device, part: u32) -> Result<Negatives, Error> {
+        let mut held = self.hold_on(device, Purpose::Negatives);
+        if self.memory.is_dry() {
+            let n_rows = self.store.partition().n_rows(part);
+            held.set(AliasTable::bytes_of(n_rows.into()));
+            return Ok(Negatives {
+                table: None,
+                _held: held,
+            });
+        }
         let degrees = self.store.degrees_of(part);
         let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
-        match weights.iter().any(|&weight| weight > 0.0) {
-            true => Ok(Some(AliasTable::upload(device, &weights)?)),
-            false => Ok(None),
+        let table = match weights.iter().any(|&weight| weight > 0.0) {
+            true => Some(AliasTable::upload(device, &weights)?),
+            false => None,
+        };
+        let n_rows = table.as_ref().map_or(0, AliasTable::len);
+        held.set(AliasTable::bytes_of(n_rows as u64));
+        Ok(Negatives { table, _held: held })
+    }
+
+    /// Counts what is made on a device, where that is the host: the others have memory of their own.
+    pub(super) fn hold_on(&self, device: &Device, purpose: Purpose) -> Held {
+        match device.kind() {
+            DeviceKind::Host => self.memory.hold(purpose, 0),
+            _ => Held::default(),
         }
     }
+}
+
+/// Noise distribution of a part; none where no row of it has an edge, and in a dry run.
+#[derive(Debug)]
+pub(super) struct Negatives {
+    pub(super) table: Option<AliasTable>,
+    _held: Held,
 }
 
 /// A stream of a device with what its kernels read; the host has one.
@@ -152,8 +178,8 @@ pub(super) struct Stream {
     /// A stream beside it, on which the edges of the next bucket come while the kernels of this one run.
     pub(super) copies: Device,
     pub(super) rank: usize,
-    /// Noise distribution of each part; `None` where no row of it has an edge.
-    pub(super) negatives: Vec<Option<AliasTable>>,
+    /// Noise distribution of each part.
+    pub(super) negatives: Vec<Negatives>,
 }
 
 impl Stream {
@@ -173,6 +199,13 @@ impl Stream {
             bucket: bucket_pass.bucket(),
         }
     }
+}
+
+/// Edges of a bucket on a stream; none in a dry run.
+#[derive(Debug)]
+pub(super) struct UploadedEdges {
+    pub(super) list: EdgeList,
+    _held: Held,
 }
 
 /// What all jobs of an order share.
@@ -217,7 +250,7 @@ impl<'s> OrderContext<'s> {
     pub(super) fn bucket(&self, bucket_pass: BucketPass) -> Result<Bucket, Error> {
         self.clock.preparing(|| {
             let (i, j) = bucket_pass.bucket();
-            let mut bucket = self.run.store.bucket(i, j)?;
+            let mut bucket = self.run.store.bucket(i, j, self.run.memory)?;
             if !self.run.store.is_weighted() && !self.takes_a_bucket_at_once() {
                 let mut rng = KeyedRng::new(self.settings.seed, "line edges", bucket_pass.number);
                 rng.shuffle(&mut bucket.pairs);
@@ -227,18 +260,28 @@ impl<'s> OrderContext<'s> {
     }
 
     /// Gives a stream the edges of a bucket.
-    pub(super) fn upload(&self, stream: &Stream, bucket: Bucket) -> Result<EdgeList, Error> {
+    pub(super) fn upload(&self, stream: &Stream, bucket: Bucket) -> Result<UploadedEdges, Error> {
         self.clock.preparing(|| {
+            let memory = self.run.memory;
+            let (n_edges, is_weighted) = (bucket.pairs.len(), self.run.store.is_weighted());
             let pairs = bucket.pairs.as_flattened();
-            let mut edges = match self.run.store.is_weighted() {
+            let mut held = self.run.hold_on(&stream.copies, Purpose::Edges);
+            held.set(EdgeList::bytes_of(n_edges as u64, is_weighted));
+            let mut list = match is_weighted {
                 false => EdgeList::upload(&stream.copies, pairs)?,
                 true => {
-                    let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
-                    EdgeList::upload_weighted(&stream.copies, pairs, &weights)?
+                    let weights = bucket.weights.iter().map(|&w| f64::from(w));
+                    let weights = memory.collect(Purpose::Edges, bucket.weights.len(), weights);
+                    let scratch = AliasTable::scratch_bytes(n_edges as u64);
+                    let _scratch = memory.hold(Purpose::Edges, scratch);
+                    match memory.is_dry() {
+                        true => EdgeList::upload(&stream.copies, pairs)?,
+                        false => EdgeList::upload_weighted(&stream.copies, pairs, &weights)?,
+                    }
                 }
             };
-            edges.adopt(&stream.device)?;
-            Ok(edges)
+            list.adopt(&stream.device)?;
+            Ok(UploadedEdges { list, _held: held })
         })
     }
 

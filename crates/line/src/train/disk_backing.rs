@@ -31,8 +31,8 @@ pub(super) struct DiskBacking<T: Scalar> {
     pub(super) loading: BTreeSet<GroupKey>,
     /// Groups that changed since they were written.
     pub(super) changed: BTreeSet<GroupKey>,
-    /// Groups that have a place in memory: those that are there, and those on their way in.
-    pub(super) n_held: u64,
+    /// A disk as slow as can be: no group leaves before its place is needed. In a dry run.
+    is_slowest: bool,
     /// Set while the I/O thread is asked to free the memory for the next read.
     pub(super) is_dropping_spare: bool,
 }
@@ -58,7 +58,8 @@ impl<T: Scalar> DiskBacking<T> {
         timeout: Duration,
     ) -> Result<DiskBacking<T>, Error> {
         Ok(DiskBacking {
-            io: IoWorker::start(run.device, timeout)?,
+            io: IoWorker::start(run.device, run.memory, timeout)?,
+            is_slowest: run.memory.is_dry(),
             checkpoint,
             order: 0,
             capacity: run.layout.capacity as usize,
@@ -67,7 +68,6 @@ impl<T: Scalar> DiskBacking<T> {
             resident: Vec::new(),
             loading: BTreeSet::new(),
             changed: BTreeSet::new(),
-            n_held: 0,
             is_dropping_spare: false,
             used: DiskUse {
                 n_groups: run.layout.n_groups,
@@ -81,7 +81,6 @@ impl<T: Scalar> DiskBacking<T> {
         debug_assert!(self.changed.is_empty() && self.loading.is_empty());
         self.order = order;
         self.resident.clear();
-        self.n_held = 0;
     }
 
     pub(super) fn table_key(&self, key: GroupKey) -> TableKey {
@@ -127,7 +126,9 @@ impl<T: Scalar> DiskBacking<T> {
     fn is_free(&self, key: GroupKey, at: usize) -> bool {
         let between = self.visits.iter().take(at).map(|visit| &visit.wanted);
         let mut wanting = std::iter::once(&self.current).chain(between);
-        !self.loading.contains(&key) && !wanting.any(|groups| groups.contains(&key))
+        !self.is_slowest
+            && !self.loading.contains(&key)
+            && !wanting.any(|groups| groups.contains(&key))
     }
 
     /// What can be done now of the swaps of visits to come, in their order.

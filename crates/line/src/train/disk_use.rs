@@ -16,6 +16,11 @@ pub struct DiskUse {
     /// Largest number of bytes of rows in memory, those on their way included.
     #[serde(rename = "peak_row_bytes")]
     pub peak_bytes: u64,
+    /// Most bytes that the run was to hold, by a dry run: with as many jobs at a time as a group has
+    /// parts.
+    pub predicted_bytes: u64,
+    /// Most bytes that it held before it wrote its answer, by its own count.
+    pub held_bytes: u64,
     /// Seconds that training waited for rows: the sum of the next three.
     #[serde(rename = "stall_seconds")]
     pub stall_s: f64,

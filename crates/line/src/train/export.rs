@@ -4,14 +4,16 @@ use std::ops::Range;
 use std::path::Path;
 
 use shardgraph_device::zeros_vec_on_huge_pages;
+use shardgraph_job::Bytes as _;
 use shardgraph_storage::direct::BounceBuffer;
 
 use super::checkpoint::TableCheckpoint;
 use super::context::RunContext;
 use super::row_files::{RowReader, TableKey};
-use super::rows::{PartRows, PartShape};
+use super::rows::{PartRows, PartShape, RowPlace};
 use super::scalar::Scalar;
 use crate::embedding::formats;
+use crate::memory::{Held, Memory, Purpose};
 use crate::{Error, Precision};
 
 /// Columns of an order among those of the whole embedding.
@@ -35,22 +37,51 @@ pub(super) fn check_tables<T: Scalar>(
     Ok(())
 }
 
-/// Writes the rows of a table in memory to `values` by node.
+/// Rows by node in memory, as the orders have filled them so far.
+#[derive(Debug, Default)]
+pub(super) struct RowsByNode {
+    pub(super) values: Vec<f32>,
+    /// Those of a dry run too.
+    n_values: usize,
+    held: Held,
+}
+
+impl RowsByNode {
+    /// Makes room for all columns, unless an earlier order did.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] without so much memory.
+    pub(super) fn make_room(
+        &mut self,
+        run: &RunContext<'_>,
+        n_columns: usize,
+    ) -> Result<(), Error> {
+        let n_values = run.store.n_nodes() as usize * n_columns;
+        if self.n_values < n_values {
+            self.n_values = n_values;
+            self.held = run.memory.hold(Purpose::Answer, 4 * n_values as u64);
+            if !run.memory.is_dry() {
+                self.values = zeros(n_values)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the rows of a table in memory to `rows` by node.
 ///
 /// # Errors
-/// [`Error::Memory`] without room for `values`, which the first order makes.
+/// As [`RowsByNode::make_room`].
 pub(super) fn rows_to_values<T: Scalar>(
     run: &RunContext<'_>,
     table: &[PartRows<T>],
     columns: Columns,
-    values: &mut Vec<f32>,
+    rows: &mut RowsByNode,
 ) -> Result<(), Error> {
     let pool = run.row_pool();
     let Columns { n_columns, first } = columns;
-    let n_values = run.store.n_nodes() as usize * n_columns;
-    if values.len() < n_values {
-        *values = zeros(n_values)?;
-    }
+    rows.make_room(run, n_columns)?;
+    let values = &mut rows.values;
     let n_nodes = run.store.n_nodes() as usize;
     let n_nodes = n_nodes.div_ceil(pool.n_threads).max(1);
     for (part, rows) in (0u32..).zip(table) {
@@ -103,7 +134,13 @@ pub(super) fn export(
 ) -> Result<(), Error> {
     let config = run.config;
     let columns = config.columns();
-    let n_rows = rows_of_a_piece(run, memory);
+    let n_rows = match config.precision {
+        Precision::Fp32 => rows_of_a_piece::<f32>(run, memory),
+        Precision::Fp16 => rows_of_a_piece::<u16>(run, memory),
+    }?;
+    let _transfer = transfer(run.memory);
+    let n_bytes = 4 * u64::from(n_rows.min(run.store.n_nodes())) * columns as u64;
+    let _piece = run.memory.hold(Purpose::Answer, n_bytes);
     let mut bounce = BounceBuffer::default();
     let fill = |nodes: Range<u32>, values: &mut [f32]| -> Result<(), Error> {
         for (at, &order) in config.order.each().iter().enumerate() {
@@ -128,15 +165,24 @@ pub(super) fn export(
     formats::write_npy_rows(npy, run.store, columns, n_rows, fill)
 }
 
-/// Rows of the embedding that fit in memory beside the store's head, the transfer buffer and a part
-/// of a table; at least what a 16th of the memory holds.
-pub(super) fn rows_of_a_piece(run: &RunContext<'_>, memory: u64) -> u32 {
-    let (store, config) = (run.store, run.config);
-    let rows_of_part = u64::from(store.n_nodes()).div_ceil(u64::from(store.n_parts()));
-    let part = rows_of_part * config.row_bytes();
-    let held = store.head.held_bytes() + part + BounceBuffer::LEN as u64;
+/// The transfer buffer that all files are read through.
+fn transfer(memory: &Memory) -> Held {
+    memory.hold(Purpose::Transfer, BounceBuffer::LEN as u64)
+}
+
+/// Rows of the embedding that fit in memory beside what a dry run of the reading holds: the store, the transfer
+/// buffer and a part of a table; at least what a 16th of the memory holds.
+pub(super) fn rows_of_a_piece<T: Scalar>(run: &RunContext<'_>, memory: u64) -> Result<u32, Error> {
+    let dry = Memory::dry();
+    let _graph = dry.hold(Purpose::Graph, run.store.held_bytes());
+    let _transfer = transfer(&dry);
+    for part in 0..run.store.n_parts() {
+        PartRows::<T>::dry(run.device, PartShape::new(run, part), &dry)?;
+    }
+    let held = dry.peak().total();
     let left = memory.saturating_sub(held).max(memory / 16);
-    (left / (4 * config.columns() as u64)).clamp(1, u64::from(u32::MAX)) as u32
+    let n_rows = left / (4 * run.config.columns() as u64);
+    Ok(n_rows.clamp(1, u64::from(u32::MAX)) as u32)
 }
 
 /// Rows of a finished order in its files.
@@ -177,8 +223,10 @@ impl FinishedRows<'_> {
             };
             let mut input = RowReader::open(&file, bounce)?;
             for part in run.parts(group) {
+                let (device, memory) = (run.device, run.memory);
                 let shape = PartShape::new(run, part);
-                take_part(part, PartRows::read(run.device, shape, &mut input, None)?)?;
+                let place = RowPlace { device, memory };
+                take_part(part, PartRows::read(place, shape, &mut input, None)?)?;
             }
             input.finish()?;
         }

@@ -12,9 +12,10 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_storage::direct::BounceBuffer;
 
 use super::row_files::{DiskQuota, RowReader, RowWriter, RowsFile};
-use super::rows::{PartRows, PartShape};
+use super::rows::{PartRows, PartShape, RowPlace};
 use super::scalar::Scalar;
 use crate::Error;
+use crate::memory::{Held, Memory, Purpose};
 use crate::schedule::GroupKey;
 
 /// Requests to the thread.
@@ -65,19 +66,44 @@ pub(super) struct IoWorker<T: Scalar> {
     thread: Option<JoinHandle<()>>,
     timeout: Duration,
     busy_ns: Arc<AtomicU64>,
+    /// In a dry run, what serves each request at once.
+    dry: Option<DryServer<T>>,
+}
+
+/// A server without a thread and files, and where its replies go.
+#[derive(Debug)]
+struct DryServer<T: Scalar> {
+    server: IoServer<T>,
+    answer: Sender<Reply<T>>,
 }
 
 impl<T: Scalar> IoWorker<T> {
-    pub(super) fn start(device: &Device, timeout: Duration) -> Result<IoWorker<T>, Error> {
+    pub(super) fn start(
+        device: &Device,
+        memory: &Memory,
+        timeout: Duration,
+    ) -> Result<IoWorker<T>, Error> {
         let ((requests, asked), (answer, replies)) = (channel(), channel());
         let busy_ns = Arc::new(AtomicU64::new(0));
         let busy = Arc::clone(&busy_ns);
         let mut server = IoServer {
             device: device.clone(),
+            memory: memory.clone(),
             bounce: BounceBuffer::default(),
+            _transfer: memory.hold(Purpose::Transfer, BounceBuffer::LEN as u64),
             quota: DiskQuota::current(),
             spare: Vec::new(),
         };
+        if memory.is_dry() {
+            return Ok(IoWorker {
+                requests: None,
+                replies,
+                thread: None,
+                timeout,
+                busy_ns,
+                dry: Some(DryServer { server, answer }),
+            });
+        }
         let work = move || {
             for request in asked {
                 let timer = Timer::wall();
@@ -100,12 +126,16 @@ impl<T: Scalar> IoWorker<T> {
             thread: Some(thread),
             timeout,
             busy_ns,
+            dry: None,
         })
     }
 
     /// Sends a request, without waiting.
-    pub(super) fn send(&self, request: Request<T>) {
-        if let Some(requests) = &self.requests {
+    pub(super) fn send(&mut self, request: Request<T>) {
+        if let Some(DryServer { server, answer }) = &mut self.dry {
+            let reply = server.serve(request).unwrap_or_else(Reply::Failed);
+            let _ = answer.send(reply); // the receiver is here
+        } else if let Some(requests) = &self.requests {
             // Where the thread is gone, the next wait fails.
             let _ = requests.send(request);
         }
@@ -144,6 +174,7 @@ impl<T: Scalar> Drop for IoWorker<T> {
     /// Lets the thread finish its requests; a disk that hangs is left behind with its thread.
     fn drop(&mut self) {
         self.requests = None;
+        self.dry = None;
         while self.replies.recv_timeout(self.timeout).is_ok() {}
         let last = self.replies.recv_timeout(Duration::ZERO);
         let is_over = matches!(last, Err(RecvTimeoutError::Disconnected));
@@ -154,9 +185,12 @@ impl<T: Scalar> Drop for IoWorker<T> {
 }
 
 /// State of the thread.
+#[derive(Debug)]
 struct IoServer<T: Scalar> {
     device: Device,
+    memory: Memory,
     bounce: BounceBuffer,
+    _transfer: Held,
     quota: DiskQuota,
     /// Rows of the group that was evicted last: memory for the next that is read.
     spare: Vec<PartRows<T>>,
@@ -203,6 +237,9 @@ impl<T: Scalar> IoServer<T> {
         superseded: Option<PathBuf>,
         parts: &[PartRows<T>],
     ) -> Result<(), Error> {
+        if self.memory.is_dry() {
+            return Ok(());
+        }
         if let Some(old) = superseded {
             fs::rename(&old, &file.path).map_err(|e| Error::io("write", &file.path, e))?;
         }
@@ -223,10 +260,16 @@ impl<T: Scalar> IoServer<T> {
         };
         let spare: Vec<Option<PartRows<T>>> = shapes.iter().map(take_spare).collect();
         self.spare.clear();
+        let (device, memory) = (&self.device, &self.memory);
+        if memory.is_dry() {
+            let dry = |&shape: &PartShape| PartRows::dry(device, shape, memory);
+            return shapes.iter().map(dry).collect();
+        }
+        let place = RowPlace { device, memory };
         let mut input = RowReader::open(file, &mut self.bounce)?;
         let mut parts = Vec::new();
         for (&shape, spare) in shapes.iter().zip(spare) {
-            parts.push(PartRows::read(&self.device, shape, &mut input, spare)?);
+            parts.push(PartRows::read(place, shape, &mut input, spare)?);
         }
         input.finish()?;
         Ok(parts)

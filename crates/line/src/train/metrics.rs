@@ -1,19 +1,26 @@
 //! Lines of metrics.jsonl, and the scalars beside them: one for each trial of a choice, one for each pass of a training.
 
-use serde::Serialize;
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 use shardgraph_job::{RunRecorder, tags};
 
 use super::{PassReport, Progress};
 use crate::{Component, Error, Trial};
 
+/// The stage of the lines of passes.
+const TRAINING: &str = "training";
+
 const ROW_NORM: &str = "train/row_norm";
 const AUC_UNIFORM: &str = "eval/auc_uniform";
 const AUC_DEGREE_MATCHED: &str = "eval/auc_degree_matched";
 
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Line {
     step: u64,
-    stage: &'static str,
+    stage: Cow<'static, str>,
     /// Tables side by side.
     tables: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +42,7 @@ impl Line {
         let tables = trial.components.iter().map(ToString::to_string);
         Line {
             step,
-            stage: "trial",
+            stage: Cow::Borrowed("trial"),
             tables: tables.collect::<Vec<String>>().join(" + "),
             epoch: match trial.components[..] {
                 [Component::Line { epochs, .. } | Component::Softmax { epochs, .. }] => {
@@ -54,13 +61,23 @@ impl Line {
     fn of_pass(step: u64, pass: &PassReport) -> Line {
         Line {
             step,
-            stage: "training",
+            stage: Cow::Borrowed(TRAINING),
             tables: pass.table().to_owned(),
             epoch: Some(pass.epoch),
             loss: pass.loss,
             row_norm: pass.row_norm,
             ..Line::default()
         }
+    }
+
+    /// The pass that the line tells of; none where it tells of a trial.
+    fn pass(&self) -> Option<PassReport> {
+        let epoch = self.epoch.filter(|_| self.stage == TRAINING)?;
+        PassReport::of_table(&self.tables, epoch).map(|pass| PassReport {
+            loss: self.loss,
+            row_norm: self.row_norm,
+            ..pass
+        })
     }
 
     fn append_to(&self, recorder: &mut RunRecorder) -> Result<(), Error> {
@@ -97,4 +114,13 @@ impl Progress<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// The passes that the metrics of a run tell of, those before it was broken off too.
+///
+/// # Errors
+/// As [`shardgraph_job::read_lines`].
+pub fn read_passes(folder: &Path) -> Result<Vec<PassReport>, Error> {
+    let lines: Vec<Line> = shardgraph_job::read_lines(folder)?;
+    Ok(lines.iter().filter_map(Line::pass).collect())
 }

@@ -86,6 +86,7 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
         let busy_s = disk.io.busy_s();
         let used = DiskUse {
             busy_s,
+            peak_bytes: self.run.memory.highest().rows,
             ..disk.used
         };
         Some((disk.checkpoint, used))
@@ -145,9 +146,9 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
         }
     }
 
-    /// Brings in the groups of a step, and begins the swaps of the next visits.
-    pub(super) fn enter(&mut self, step: &Step) -> Result<(), Error> {
-        let wanted = step.visit.keys(self.order);
+    /// Brings in the groups of a visit, and begins the swaps of the next ones.
+    pub(super) fn enter(&mut self, visit: &Visit) -> Result<(), Error> {
+        let wanted = visit.keys(self.order);
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
@@ -194,7 +195,6 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
         let Some(disk) = &mut self.disk else {
             return;
         };
-        disk.n_held -= 1;
         if disk.changed.remove(&key) {
             disk.write(key, parts, bytes, false);
         }
@@ -206,8 +206,6 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
             return Ok(());
         };
         disk.used.loads += 1;
-        disk.n_held += 1;
-        disk.used.peak_bytes = disk.used.peak_bytes.max(disk.n_held * bytes);
         if let Some(file) = disk.checkpoint.file(disk.table_key(key)) {
             disk.used.read_bytes += bytes;
             disk.loading.insert(key);
@@ -318,8 +316,9 @@ impl<'p, T: Scalar> PartitionBuffer<'p, T> {
     /// Waits until all requests are done, and `files` outlast a power cut.
     fn flush(&mut self, files: Vec<PathBuf>) -> Result<(), Error> {
         if let Some(disk) = &mut self.disk {
-            let syncs = files.into_iter().map(Request::Sync);
-            syncs.for_each(|request| disk.io.send(request));
+            for file in files {
+                disk.io.send(Request::Sync(file));
+            }
             disk.io.send(Request::Flush);
         }
         while !self.next_reply()? {}

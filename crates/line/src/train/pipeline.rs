@@ -136,7 +136,7 @@ fn device_queue<T: Scalar>(
                 None => {
                     let bucket = next(&samplers[n_taken % samplers.len()])?;
                     n_taken += 1;
-                    context.upload(stream, bucket)?
+                    context.upload(stream, bucket)?.list
                 }
             };
             let begin = stream.device.record()?;

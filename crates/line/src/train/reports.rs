@@ -26,11 +26,30 @@ impl PassReport {
     /// The kind of table that the pass trained.
     #[must_use]
     pub fn table(&self) -> &'static str {
-        match self.order {
-            None => "softmax",
-            Some(Order::First) => "order 1",
-            Some(_) => "order 2",
-        }
+        name_of(self.order)
+    }
+
+    /// A pass of a kind of table, of which no more is known.
+    pub(super) fn of_table(table: &str, epoch: u32) -> Option<PassReport> {
+        let orders = [None, Some(Order::First), Some(Order::Second)];
+        let mut orders = orders.into_iter();
+        orders
+            .find(|&order| name_of(order) == table)
+            .map(|order| PassReport {
+                order,
+                epoch,
+                loss: None,
+                row_norm: None,
+            })
+    }
+}
+
+/// The kind of the tables of an order; without one they are those of the softmax loss.
+fn name_of(order: Option<Order>) -> &'static str {
+    match order {
+        None => "softmax",
+        Some(Order::First) => "order 1",
+        Some(_) => "order 2",
     }
 }
 

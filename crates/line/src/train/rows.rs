@@ -6,6 +6,7 @@ use shardgraph_random::KeyedRng;
 use super::context::RunContext;
 use super::row_files::{RowReader, RowWriter, TableKey};
 use super::scalar::Scalar;
+use crate::memory::{Held, Memory, Purpose};
 use crate::{Error, Optimiser};
 
 /// Rows of a part of a table, and with Adagrad the sum of squares of each.
@@ -15,10 +16,19 @@ pub(super) struct PartRows<T: Scalar> {
     pub(super) device: Device,
     pub(super) values: Buffer<T>,
     pub(super) adagrad_sums: Option<Buffer>,
+    /// Counts them, wherever they are. In a dry run there is nothing else.
+    held: Held,
 }
 
 /// Bytes of the smallest pages of memory.
 const SMALL_PAGE: usize = 4096;
+
+/// Where rows are read to, and the account that counts them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowPlace<'p> {
+    pub(super) device: &'p Device,
+    pub(super) memory: &'p Memory,
+}
 
 /// Number of rows and columns of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +62,35 @@ impl PartShape {
 }
 
 impl<T: Scalar> PartRows<T> {
+    /// Rows of a stream that has them, counted from now on.
+    pub(super) fn new(
+        device: Device,
+        values: Buffer<T>,
+        adagrad_sums: Option<Buffer>,
+        memory: &Memory,
+    ) -> PartRows<T> {
+        let mut rows = PartRows {
+            device,
+            values,
+            adagrad_sums,
+            held: memory.hold(Purpose::Rows, 0),
+        };
+        let n_bytes = rows.bytes();
+        rows.held.set(n_bytes);
+        rows
+    }
+
+    /// Rows of a dry run: a shape without numbers.
+    pub(super) fn dry(
+        device: &Device,
+        shape: PartShape,
+        memory: &Memory,
+    ) -> Result<PartRows<T>, Error> {
+        let mut rows = PartRows::new(device.clone(), device.zeros(0)?, None, memory);
+        rows.held.set(shape.bytes::<T>());
+        Ok(rows)
+    }
+
     /// Rows before training: uniform within half a column's share for vertices, zeros for contexts.
     ///
     /// # Source
@@ -64,6 +103,9 @@ impl<T: Scalar> PartRows<T> {
         let mut rng = KeyedRng::new(run.seed(key.order), "line rows", u64::from(part));
         let scale = 1.0 / run.config.dim as f32;
         let shape = PartShape::new(run, part);
+        if run.memory.is_dry() {
+            return PartRows::dry(run.device, shape, run.memory);
+        }
         let values = filled(run.device, shape.n_values(), |values: &mut [T]| {
             match key.table {
                 0 => {
@@ -82,11 +124,8 @@ impl<T: Scalar> PartRows<T> {
             Ok(())
         })?;
         let sums = shape.n_sums().map(|n| run.device.zeros(n));
-        Ok(PartRows {
-            device: run.device.clone(),
-            values,
-            adagrad_sums: sums.transpose()?,
-        })
+        let device = run.device.clone();
+        Ok(PartRows::new(device, values, sums.transpose()?, run.memory))
     }
 
     /// Hands the rows to another stream, by a copy where it is another device's; gives the bytes of that.
@@ -128,11 +167,12 @@ impl<T: Scalar> PartRows<T> {
 
     /// Reads what [`PartRows::write`] wrote, into `spare` where it has this shape.
     pub(super) fn read(
-        device: &Device,
+        place: RowPlace<'_>,
         shape: PartShape,
         input: &mut RowReader<'_>,
         spare: Option<PartRows<T>>,
     ) -> Result<PartRows<T>, Error> {
+        let RowPlace { device, memory } = place;
         let spare = spare.filter(|spare| spare.has_shape(shape));
         let (values, sums) = match spare {
             Some(spare) => (Some(spare.values), spare.adagrad_sums),
@@ -140,11 +180,12 @@ impl<T: Scalar> PartRows<T> {
         };
         let values = read_values(device, shape.n_values(), input, values)?;
         let sums = shape.n_sums().map(|n| read_values(device, n, input, sums));
-        Ok(PartRows {
-            device: device.clone(),
+        Ok(PartRows::new(
+            device.clone(),
             values,
-            adagrad_sums: sums.transpose()?,
-        })
+            sums.transpose()?,
+            memory,
+        ))
     }
 
     /// The sum of the squares of all values.
@@ -199,7 +240,7 @@ fn start_from<T: Scalar>(run: &RunContext<'_>, order: u32, part: u32, values: &m
 }
 
 /// Gives values in host memory, from a copy where they are on a device.
-fn with_host<T: Scalar>(
+pub(super) fn with_host<T: Scalar>(
     device: &Device,
     values: &Buffer<T>,
     take: impl FnOnce(&[T]) -> Result<(), Error>,

@@ -268,11 +268,16 @@ fn saturated_contexts_are_no_answer() {
 fn tables_beyond_the_machines_memory_are_refused_before_the_work() {
     let store = two_communities(64, 2);
     let config = small(Order::Both);
-    // Two tables of order 2, and the columns of both orders.
-    let wanted = 64 * (2 * 16 * 4 + 2 * 16 * 4);
-    check_memory(&store, &config, Some(wanted)).unwrap();
-    check_memory(&store, &config, None).unwrap();
-    let error = check_memory(&store, &config, Some(wanted - 1)).unwrap_err();
+    // Two tables of order 2, the columns of both orders, and the noise distributions.
+    let rows = 64 * (2 * 16 * 4 + 2 * 16 * 4) + 64 * 8;
+    // A bucket as it comes, and as a list.
+    let buckets = (0..4).map(|bucket| store.n_edges_of(bucket / 2, bucket % 2));
+    let wanted = rows + 16 * buckets.max().unwrap();
+    let (store, config) = (&store, &config);
+    let check = |free| check_memory(PlannedRun { store, config }, TrainOptions::default(), free);
+    check(Some(wanted)).unwrap();
+    check(None).unwrap();
+    let error = check(Some(wanted - 1)).unwrap_err();
     assert!(matches!(error, Error::Memory(_)), "{error}");
     let message = error.to_string();
     assert!(
@@ -351,6 +356,7 @@ pub(super) fn context<'r>(
     config: &'r Config,
     device: &'r Device,
 ) -> RunContext<'r> {
+    static MEMORY: LazyLock<Memory> = LazyLock::new(Memory::default);
     static NOTHING_STAYS: LazyLock<ResidentEdges> = LazyLock::new(ResidentEdges::default);
     static HOST: LazyLock<RankDevices> =
         LazyLock::new(|| RankDevices::open(&Device::host(), &Config::default()).unwrap());
@@ -363,6 +369,7 @@ pub(super) fn context<'r>(
         warm_start: None,
         losses: None,
         resident: &NOTHING_STAYS,
+        memory: &MEMORY,
     }
 }
 
@@ -374,7 +381,7 @@ fn negatives_are_as_frequent_as_their_degrees_say() {
     let (config, device) = (small(Order::Second), Device::host());
     let run = context(&store, &config, &device);
     for part in 0..2 {
-        let table = run.negatives(run.device, part).unwrap().unwrap();
+        let table = run.negatives(run.device, part).unwrap().table.unwrap();
         let degrees = store.degrees_of(part);
         let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
         let found = table.probabilities().unwrap();

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::tests::{small, two_communities};
-use super::tests_on_disk::{Folder, room_for};
+use super::tests_on_disk::{Folder, layout, room_for};
 use super::*;
 use crate::Order;
 use shardgraph_job::Checkpoint;
@@ -19,7 +19,7 @@ fn passes_of_a_run_that_is_broken_off_have_the_losses_of_a_whole_one() {
         ..small(Order::Both)
     };
     let calm = room_for(4, &store, &config);
-    assert!(Layout::new(&store, &config, &calm).unwrap().n_groups > 1);
+    assert!(layout(&store, &config, &calm).unwrap().n_groups > 1);
     let passes = |place: &Folder, disk: &DiskOptions, broken_at: usize| {
         let (mut passes, mut steps) = (Vec::new(), 0);
         let ended = catch_unwind(AssertUnwindSafe(|| {

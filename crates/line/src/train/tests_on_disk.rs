@@ -9,7 +9,7 @@ use super::row_files::QUOTA;
 use super::tests::{context, purity, run, small, two_communities};
 use super::*;
 use crate::formats;
-use crate::schedule::{Schedule, fixed_bytes};
+use crate::schedule::Schedule;
 use crate::{NodeLabels, Order, Precision};
 use shardgraph_storage::direct::BounceBuffer;
 
@@ -27,6 +27,10 @@ impl Folder {
 
     pub(super) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     pub(super) fn train(
@@ -77,19 +81,29 @@ impl Folder {
     }
 }
 
+/// The layout within a limit.
+pub(super) fn layout(
+    store: &Store,
+    config: &Config,
+    options: &DiskOptions,
+) -> Result<Layout, Error> {
+    let plan = PlannedRun { store, config }.within(options)?;
+    Ok(plan.layout)
+}
+
 /// A limit that leaves room for so many of 8 groups.
 pub(super) fn room_for(n_groups: u64, store: &Store, config: &Config) -> DiskOptions {
     let all = DiskOptions {
         memory: u64::MAX,
         ..DiskOptions::default()
     };
-    assert_eq!(Layout::new(store, config, &all).unwrap().n_groups, 1);
+    assert_eq!(layout(store, config, &all).unwrap().n_groups, 1);
     // The least memory with which it works at all has three groups of a part each.
     let none = DiskOptions {
         memory: 0,
         ..all.clone()
     };
-    let message = Layout::new(store, config, &none).unwrap_err().to_string();
+    let message = layout(store, config, &none).unwrap_err().to_string();
     let least: u64 = message
         .split("takes ")
         .nth(1)
@@ -147,7 +161,7 @@ fn in_little_memory_communities_are_told_apart_and_threads_change_nothing() {
                 ..small(order)
             };
             let disk = room_for(n_groups, &store, &config);
-            let layout = Layout::new(&store, &config, &disk).unwrap();
+            let layout = layout(&store, &config, &disk).unwrap();
             assert_eq!((layout.n_groups, layout.capacity), (8, n_groups as u32 - 1));
             let place = Folder::new();
             let trained = place.train(&store, &config, &disk, &mut |_| {}).unwrap();
@@ -207,11 +221,11 @@ fn a_run_that_is_broken_off_anywhere_goes_on_to_the_same_bits() {
         };
         let store = two_communities(64, 4);
         let disk = room_for(4, &store, &config);
-        assert!(Layout::new(&store, &config, &disk).unwrap().n_groups > 1);
+        assert!(layout(&store, &config, &disk).unwrap().n_groups > 1);
         breaks_off_anywhere(&store, &config, disk);
         // Jobs of four vertex parts, in one group.
         let (store, disk) = (two_communities(64, 32), DiskOptions::default());
-        assert_eq!(Layout::new(&store, &config, &disk).unwrap(), Layout::WHOLE);
+        assert_eq!(layout(&store, &config, &disk).unwrap(), Layout::WHOLE);
         breaks_off_anywhere(&store, &config, disk);
     }
 }
@@ -359,6 +373,19 @@ fn options_that_make_no_sense_are_refused() {
     }
 }
 
+/// Bytes of a run in so many groups besides its rows.
+fn beside_rows(store: &Store, config: &Config, n_groups: u32) -> u64 {
+    let layout = Layout {
+        n_groups,
+        ..Layout::WHOLE
+    };
+    let n_jobs = store.n_parts() / n_groups;
+    let planned = PlannedRun { store, config };
+    let held = planned.dry_run(layout, Outputs::InFiles, n_jobs);
+    let held = held.unwrap().peak();
+    held.total() - held.rows
+}
+
 /// One table that fits is not cut, and groups are as many as move the fewest bytes.
 #[test]
 fn memory_is_cut_as_little_as_it_can_be() {
@@ -370,10 +397,10 @@ fn memory_is_cut_as_little_as_it_can_be() {
     let of = |n_parts: u32, order: Order, (n_groups, room): (u32, u64)| {
         let store = two_communities(4096, n_parts);
         let disk = DiskOptions {
-            memory: fixed_bytes(&store, n_groups) + room,
+            memory: beside_rows(&store, &config(order), n_groups) + room,
             ..DiskOptions::default()
         };
-        Layout::new(&store, &config(order), &disk).unwrap()
+        layout(&store, &config(order), &disk).unwrap()
     };
     assert_eq!(of(64, Order::First, (1, table)), Layout::WHOLE);
     assert_eq!(of(64, Order::Second, (1, 2 * table)), Layout::WHOLE);
@@ -500,8 +527,8 @@ fn a_piece_of_the_answer_fits_beside_a_part() {
     let device = Device::host();
     let run = context(&store, &config, &device);
     let (row, part) = (4 * 64, 4096 / 16 * 64 * 4);
-    let held = store.head.held_bytes() + part + BounceBuffer::LEN as u64;
-    let rows = |memory| u64::from(rows_of_a_piece(&run, memory));
+    let held = store.held_bytes() + part + BounceBuffer::LEN as u64;
+    let rows = |memory| u64::from(rows_of_a_piece::<f32>(&run, memory).unwrap());
     assert_eq!(rows(held + 1000 * row), 1000);
     assert_eq!(rows(held + row), (held + row) / 16 / row);
     let large = 4 * held;

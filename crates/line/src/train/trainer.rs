@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::context::{OrderContext, RunContext, Stream};
 use super::disk_backing::DiskBacking;
 use super::disk_use::DiskUse;
-use super::export::{Columns, check_tables, rows_to_values};
+use super::export::{Columns, RowsByNode, check_tables, rows_to_values};
 use super::partition_buffer::PartitionBuffer;
 use super::reports::LossSum;
 use super::rows::PartRows;
@@ -95,8 +95,8 @@ impl TableRun<'_> {
                 buffer,
                 position: start,
                 steps: None,
-                values: Vec::new(),
-                contexts: self.wants_contexts.then(Vec::new),
+                answer: RowsByNode::default(),
+                contexts: self.wants_contexts.then(RowsByNode::default),
             };
             trainer.begin_order()?;
             // The trainer says when it is over.
@@ -111,8 +111,8 @@ impl TableRun<'_> {
             )?;
             Ok(TrainedTables {
                 samples: trainer.position.samples,
-                values: trainer.values,
-                contexts: trainer.contexts.unwrap_or_default(),
+                values: trainer.answer.values,
+                contexts: trainer.contexts.unwrap_or_default().values,
                 files: trainer.buffer.into_files(),
             })
         })?;
@@ -129,8 +129,8 @@ struct TableTrainer<'t, T: Scalar> {
     position: Position,
     /// Steps that are left of the pass; `None` after the last pass of all.
     steps: Option<Pass<'t>>,
-    values: Vec<f32>,
-    contexts: Option<Vec<f32>>,
+    answer: RowsByNode,
+    contexts: Option<RowsByNode>,
 }
 
 impl<T: Scalar> TableTrainer<'_, T> {
@@ -208,11 +208,11 @@ impl<T: Scalar> TableTrainer<'_, T> {
             n_columns: run.config.columns(),
             first: self.position.orders * dim,
         };
-        rows_to_values(run, &tables[0], columns, &mut self.values)
+        rows_to_values(run, &tables[0], columns, &mut self.answer)
     }
 
     fn train_step(&mut self, context: &OrderContext<'_>, step: &Step) -> Result<(), Error> {
-        self.buffer.enter(step)?;
+        self.buffer.enter(&step.visit)?;
         if context.run.is_on_host() {
             let idle = self.buffer.take_idle(step);
             self.buffer.put_idle(self.scheduler.step(step, idle)?);

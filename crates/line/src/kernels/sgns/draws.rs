@@ -165,6 +165,14 @@ impl AliasTable {
         n_outcomes * size_of::<[u32; 2]>() as u64
     }
 
+    /// Bytes of host memory for the making of a table of so many outcomes, besides the weights and the table:
+    /// a share and a place in one of two lists for each, and the entries before they are sent.
+    #[must_use]
+    pub const fn scratch_bytes(n_outcomes: u64) -> u64 {
+        let of_outcome = size_of::<f64>() + size_of::<u32>() + size_of::<[u32; 2]>();
+        n_outcomes * of_outcome as u64
+    }
+
     /// Probabilities in proportion to the weights. Probabilities are exact to 2^-32 of `1 / n`; a weight of 0 is never
     /// drawn.
     ///
@@ -219,8 +227,16 @@ fn alias_pairs(weights: &[f64]) -> Result<Vec<u32>, Error> {
     let (total, heaviest) = checked_total(weights)?;
     let n = weights.len();
     let mut share: Vec<f64> = weights.iter().map(|w| w / total * n as f64).collect();
-    let (mut small, mut large): (Vec<u32>, Vec<u32>) =
-        (0..n as u32).partition(|&i| share[i as usize] < 1.0);
+    let is_small = |share: &f64| *share < 1.0;
+    let n_small = share.iter().copied().filter(is_small).count();
+    // A place for each index, and no more: see `AliasTable::scratch_bytes`.
+    let (mut small, mut large) = (Vec::with_capacity(n_small), Vec::with_capacity(n - n_small));
+    for (i, share) in (0u32..).zip(&share) {
+        match is_small(share) {
+            true => small.push(i),
+            false => large.push(i),
+        }
+    }
     let mut pairs = vec![0u32; 2 * n];
     while let (Some(&low), Some(&high)) = (small.last(), large.last()) {
         small.pop();

@@ -131,7 +131,7 @@ fn edges_come_beside_the_kernels() {
     let mut passes = step.jobs().flat_map(|job| &job.bucket_passes);
     let bucket = order.bucket(*passes.next().unwrap()).unwrap();
     let bytes = 8 * bucket.pairs.len() as u64;
-    let edges = order.upload(stream, bucket).unwrap();
+    let edges = order.upload(stream, bucket).unwrap().list;
     assert_eq!((sent(&stream.copies), bytes > 0), (bytes, true));
     assert_eq!(sent(&stream.device), before);
     // The training stream has them, behind their copy.

@@ -4,7 +4,7 @@
 use super::{buffer_in_memory, context, run, small, two_communities};
 use crate::schedule::{BucketPass, Job};
 use crate::train::context::OrderContext;
-use crate::train::export::{Columns, rows_to_values};
+use crate::train::export::{Columns, RowsByNode, rows_to_values};
 use crate::train::*;
 use crate::{ImportOptions, Order, Precision, import_file};
 
@@ -60,14 +60,14 @@ fn a_job_of_many_parts_is_its_passes_one_after_the_other() {
                 buffer.put_job(loaded);
             }
         }
-        let mut values = Vec::new();
+        let mut rows = RowsByNode::default();
         let columns = Columns {
             n_columns: config.dim,
             first: 0,
         };
         let tables = buffer.end_order().unwrap().unwrap();
-        rows_to_values(&run, &tables[0], columns, &mut values).unwrap();
-        values
+        rows_to_values(&run, &tables[0], columns, &mut rows).unwrap();
+        rows.values
     };
     let whole = trained(&|job| vec![job.clone()]);
     let cut = trained(&|job| job.bucket_passes.iter().map(alone).collect());
