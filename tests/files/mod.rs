@@ -5,3 +5,4 @@ pub(crate) mod formats;
 pub(crate) mod generated_graphs;
 pub(crate) mod hostile_files;
 pub(crate) mod kept_files;
+pub(crate) mod standard_streams;

@@ -39,7 +39,7 @@ const BAD_FILES: &[(&str, &[u8], &str, &str)] = &[
 const BAD_FLAGS: &[(&str, &str)] = &[
     ("place", "<GRAPH>"),
     ("place missing.pb", "there is no such file"),
-    ("place karate", "costgraph:1 makes one"),
+    ("place karate", "such as costgraph:1"),
     ("place costgraph:0", "costgraph:N:MIN:MAX"),
     ("place costgraph:2", "--index, from 0 to 1"),
     ("place costgraph:5:1:1 --all", "fewer than 5 topologies: ask for fewer graphs"),
@@ -154,6 +154,32 @@ fn a_graph_behind_good_ones_is_refused_before_anything_is_printed() {
     );
     let message = run("place {}", &[&file]).error(2);
     assert!(message.contains("--index, from 0 to 2"), "{message}");
+}
+
+/// Line ends and a byte order mark of Windows change nothing; a mistyped name is answered with the nearest one.
+#[test]
+fn files_of_windows_are_read_as_others_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = "{\"name\":\"x\",\"ops\":[[\"op\",\"a\",1,0,0]],\"tensors\":[]}\r\n";
+    let text = "node { name: 'a' compute_cost: 4 }\r\n";
+    for (name, content) in [("good.jsonl", good), ("text.pbtxt", text)] {
+        let file = folder.path().join(name);
+        fs::write(&file, content).unwrap();
+        let plain = run("place {} --format json", &[&file]).json();
+        fs::write(&file, format!("\u{feff}{content}")).unwrap();
+        let marked = run("place {} --format json", &[&file]).json();
+        assert_eq!(
+            (&plain["runtime"], &plain["ops"]),
+            (&marked["runtime"], &marked["ops"])
+        );
+    }
+    let mistyped = folder.path().join("goods.jsonl");
+    let message = run("place {}", &[&mistyped]).error(2);
+    assert!(
+        message.contains("there is no such file; did you mean `"),
+        "{message}"
+    );
+    assert!(message.contains("good.jsonl"), "{message}");
 }
 
 #[test]

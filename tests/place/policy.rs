@@ -121,10 +121,7 @@ fn training_that_cannot_begin_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new");
     for (flags, reason) in [
-        (
-            "--graphs none.pbtxt",
-            "`none.pbtxt` is no computation graph",
-        ),
+        ("--graphs none.pbtxt", "none.pbtxt: there is no such file"),
         ("--devices 0", "n_devices = 0"),
         ("--learning-rate 0", "learning_rate"),
         ("--steps 0", "steps = 0"),

@@ -8,7 +8,7 @@ use shardgraph_agents::{AgentConfig, Start};
 use shardgraph_environments::ENVIRONMENTS;
 
 use crate::exit::BadInput;
-use crate::graph_argument::nearest;
+use crate::input_file::nearest;
 
 /// The settings that a command starts from.
 #[derive(Debug, Args)]

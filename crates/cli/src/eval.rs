@@ -207,6 +207,7 @@ fn check_svg(args: &EvalArgs, svg: &Path) -> Result<(), BadInput> {
         args.model.as_deref(),
     ];
     let inputs = more.iter().map(GraphArgs::file).chain(rest);
+    args.report.leave_output_to(Some(svg));
     output_file::check(svg, inputs.flatten())
 }
 

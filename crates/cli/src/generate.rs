@@ -11,7 +11,6 @@ use shardgraph_costgraph_io::{write_cost_graph_text, write_jsonl};
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{Format, WriteOptions, WriteReport, write_graph};
-use shardgraph_storage::write_atomic;
 
 use crate::costgraph_spec::{self, CostGraphSpec};
 use crate::exit::BadInput;
@@ -86,6 +85,7 @@ struct Answer {
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     world::refuse_processes("generate", None)?;
     output_file::check(&args.out, None)?;
+    args.report.leave_output_to(Some(&args.out));
     match &args.spec {
         Spec::Graph(spec) => generate_graph(args, spec),
         Spec::CostGraphs(spec) => generate_cost_graphs(args, spec),
@@ -100,7 +100,7 @@ fn generate_graph(args: &GenerateArgs, spec: &GeneratorSpec) -> anyhow::Result<(
         format: Some(format),
         ..WriteOptions::default()
     };
-    let written: WriteReport = write_graph(&args.out, &graph, None, options)?;
+    let written: WriteReport = write_graph(output_file::target(&args.out), &graph, None, options)?;
     args.report.warning(&written.to_string());
     args.report.answer(
         &Answer {
@@ -149,7 +149,7 @@ fn generate_cost_graphs(args: &GenerateArgs, spec: &CostGraphSpec) -> anyhow::Re
         }
         out.flush()
     };
-    write_atomic(&args.out, write)
+    output_file::write(&args.out, write)
         .map_err(|error| BadInput(format!("{}: cannot write: {error}", args.out.display())))?;
     let sum = |count: fn(&CostGraph) -> usize| graphs.iter().map(count).sum();
     args.report.answer(

@@ -14,6 +14,7 @@ use shardgraph_line::{ImportOptions, InputSummary};
 use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
 
 use crate::exit::BadInput;
+use crate::input_file::{named, nearest, nearest_file};
 use crate::report::ReportArgs;
 
 /// A graph and how to read it.
@@ -262,10 +263,7 @@ impl GraphArgs {
 
     /// An existing file, else a built-in graph, else a generator.
     fn source(&self) -> anyhow::Result<Source> {
-        let path = match self.graph == "-" {
-            true => Path::new("/dev/stdin"),
-            false => Path::new(&self.graph),
-        };
+        let path = named(Path::new(&self.graph));
         if path.exists() && !path.is_dir() {
             return Ok(Source::File(path.to_owned()));
         }
@@ -378,28 +376,6 @@ fn no_graph(text: &str, spec_error: &shardgraph_graph::Error) -> BadInput {
     BadInput(format!(
         "{text}: there is no such file{hint} (or name a built-in graph, such as karate, or a generator, such as er:3000:0.15)"
     ))
-}
-
-/// The file in the same folder whose name is nearest.
-fn nearest_file(path: &Path) -> Option<String> {
-    let folder = path.parent()?;
-    let searched = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
-    };
-    let names = std::fs::read_dir(searched).ok()?.flatten();
-    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let near = nearest(&path.file_name()?.to_string_lossy(), names)?;
-    Some(folder.join(near).display().to_string())
-}
-
-/// The name that is most like this one, if any is much like it; the first of several.
-pub(crate) fn nearest(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
-    const MUCH: f64 = 0.85;
-    let scored = names.map(|other| (strsim::jaro_winkler(name, &other), other));
-    let near = scored.filter(|(score, _)| *score >= MUCH);
-    let best = near.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
-    best.map(|(_, name)| name)
 }
 
 #[cfg(test)]

@@ -38,12 +38,33 @@ pub(crate) fn check<'p>(
     check_writable(path).map_err(|error| cannot_write(path, &error))
 }
 
+/// As [`check`], for an output that goes to a file of a name alone, `-` excepted.
+pub(crate) fn check_named<'p>(
+    path: &Path,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<(), BadInput> {
+    match is_standard_output(path) {
+        true => Err(BadInput(
+            "-: this output does not go to standard output: name a file".to_owned(),
+        )),
+        false => check(path, inputs),
+    }
+}
+
+/// What a library opens for a path: a device for `-`.
+pub(crate) fn target(path: &Path) -> &Path {
+    match is_standard_output(path) {
+        true => Path::new("/dev/stdout"),
+        false => path,
+    }
+}
+
 /// As [`check`], for an output that is written at several places: no device and no pipe.
 pub(crate) fn check_file<'p>(
     path: &Path,
     inputs: impl IntoIterator<Item = &'p Path>,
 ) -> Result<(), BadInput> {
-    check(path, inputs)?;
+    check_named(path, inputs)?;
     let target = regular_target(path);
     target.map(drop).map_err(|error| cannot_write(path, &error))
 }
@@ -101,14 +122,21 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
 /// Writes several files: none has its name before all are complete and on disk.
 ///
 /// The names come one after the other. Where the system refuses one, the files that were not there before are taken back; a kill in
-/// between leaves the first ones, each complete.
+/// between leaves the first ones, each complete. What goes to standard output comes last.
 pub(crate) fn write_all(files: &[(&Path, String)]) -> Result<(), BadInput> {
     let mut staged = Vec::new();
+    let (streams, files): (Vec<_>, Vec<_>) =
+        files.iter().partition(|(path, _)| is_standard_output(path));
     for (path, content) in files {
         let file = StagedFile::write(path, |out| out.write_all(content.as_bytes()));
         staged.push((*path, file.map_err(|error| cannot_write(path, &error))?));
     }
-    publish_all(staged)
+    publish_all(staged)?;
+    for (path, content) in streams {
+        let written = write(path, |out| out.write_all(content.as_bytes()));
+        written.map_err(|error| cannot_write(path, &error))?;
+    }
+    Ok(())
 }
 
 fn publish_all(files: Vec<(&Path, StagedFile)>) -> Result<(), BadInput> {

@@ -8,7 +8,7 @@ use shardgraph_costgraph::{Graph, Objective, Problem, Usage};
 use shardgraph_device::{Device, Timer};
 use shardgraph_regal::{
     Comparison, Method, PlaceOptions, Plan, Policy, Watch, decoder_for, place_pipeline_watched,
-    place_watched, place_with_policy,
+    place_watched, place_with_policy, total_evaluations,
 };
 
 use crate::place_answer::{Answer, Circumstances, Subject, Table};
@@ -102,7 +102,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
         .chain(args.search.policy_file())
         .chain(args.machine.files())
         .collect();
-    args.files.check(&inputs, args.graph.all)?;
+    args.files.check(&inputs, args.graph.all, &args.report)?;
     if args.search.is_throughput() {
         args.files.check_pipeline()?;
     }
@@ -177,7 +177,7 @@ impl Job<'_> {
     fn pipeline(&self, index: usize, loaded: &Loaded) -> anyhow::Result<Told> {
         let (graph, devices) = (self.graph, &self.machine.devices);
         let timer = Timer::start(&Device::host());
-        let evaluations = self.options.evaluations;
+        let evaluations = total_evaluations(devices.len(), self.options.evaluations);
         let mut progress = Progress::new(&self.args.report, evaluations, "evaluations")
             .within(self.args.search.time_limit);
         let mut watch = Watch {
@@ -264,7 +264,11 @@ impl Job<'_> {
     fn search(&self, options: &PlaceOptions, policy: Option<&Policy>) -> anyhow::Result<Placed> {
         let method = options.method;
         let timer = Timer::start(&Device::host());
-        let mut progress = Progress::new(&self.args.report, options.evaluations, "evaluations")
+        let wanted = match method {
+            Method::Portfolio => total_evaluations(self.machine.devices.len(), options.evaluations),
+            _ => options.evaluations,
+        };
+        let mut progress = Progress::new(&self.args.report, wanted, "evaluations")
             .within(self.args.search.time_limit);
         let mut watch = Watch {
             clock: &mut || timer.elapsed_s(),
@@ -287,7 +291,7 @@ impl Job<'_> {
             let about = format!("{}: {error}", self.graph.name());
             anyhow::Error::new(error).context(about)
         })?;
-        self.tell_deadline(method, options.evaluations, &plan);
+        self.tell_deadline(method, wanted, &plan);
         if policy.is_some() && plan.proposal_seconds.is_none() {
             let why = match plan.value() == plan.lower_bound() {
                 true => "no plan is better than the one that was found",

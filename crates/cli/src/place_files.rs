@@ -53,8 +53,19 @@ impl FileArgs {
     }
 
     /// Refuses paths that cannot be written, an input, one path for two files, and files of many plans.
-    pub(crate) fn check(&self, inputs: &[&Path], is_many: bool) -> Result<(), BadInput> {
+    pub(crate) fn check(
+        &self,
+        inputs: &[&Path],
+        is_many: bool,
+        report: &ReportArgs,
+    ) -> Result<(), BadInput> {
         let paths: Vec<&Path> = self.paths().collect();
+        report.leave_output_to(
+            paths
+                .iter()
+                .copied()
+                .find(|p| output_file::is_standard_output(p)),
+        );
         if is_many && !paths.is_empty() {
             let message = "--trace, --svg, --plan and --device-map show one plan: choose its graph with --index instead of --all";
             return Err(BadInput(message.into()));

@@ -14,6 +14,7 @@ use shardgraph_device::{Device, Timer};
 
 use crate::costgraph_spec::{CostGraphSpec, PREFIX};
 use crate::exit::BadInput;
+use crate::input_file::{check_exists, meant, named};
 use crate::place_machine::Machine;
 use crate::report::ReportArgs;
 use crate::text::printable;
@@ -21,7 +22,8 @@ use crate::text::printable;
 /// Computation graphs and how to read them.
 #[derive(Debug, Args)]
 pub(crate) struct CostGraphArgs {
-    /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst), or costgraph:N for N synthetic ones
+    /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst; - is standard input), or costgraph:N for N
+    /// synthetic ones
     #[arg(required = true)]
     graph: Option<OsString>,
     /// Format of the file: cost-graph, cost-graph-text, onnx, jsonl, pipedream, msr or stg [default: by
@@ -139,7 +141,7 @@ impl CostGraphArgs {
     ) -> anyhow::Result<Loaded> {
         let card = machine.card;
         let timer = Timer::start(&Device::host());
-        let path = self.path();
+        let path = named(self.path());
         let mut costs = CostsAnswer {
             card: card.map(|card| card.name),
             factor: card.map_or(1.0, |card| 1.0 / card.speed()),
@@ -165,6 +167,7 @@ impl CostGraphArgs {
     /// The graph with measured costs, those of the card, and what training keeps.
     fn finished(&self, mut graph: Graph, costs: &mut CostsAnswer) -> anyhow::Result<Graph> {
         if let Some(path) = &self.costs {
+            check_exists(path)?;
             let (with_costs, found) = with_costs(&graph, path, costs.factor)?;
             graph = with_costs;
             costs.measured = found.times;
@@ -286,7 +289,7 @@ impl CostGraphArgs {
 
 /// All graphs of a file, or those that the name of synthetic ones stands for, made with this seed.
 pub(crate) fn load_all(name: &str, seed: u64, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
-    let path = Path::new(name);
+    let path = named(Path::new(name));
     if !path.exists() {
         return spec_of(path)?.graphs(seed);
     }
@@ -306,9 +309,10 @@ pub(crate) fn load_all(name: &str, seed: u64, report: &ReportArgs) -> anyhow::Re
 fn spec_of(name: &Path) -> anyhow::Result<CostGraphSpec> {
     let spec = name.to_str().filter(|name| name.starts_with(PREFIX));
     let spec = spec.ok_or_else(|| {
-        let name = name.display();
         BadInput(format!(
-            "`{name}` is no computation graph: there is no such file; costgraph:1 makes one"
+            "{}: there is no such file{} (or name synthetic graphs, such as costgraph:1)",
+            name.display(),
+            meant(name)
         ))
     })?;
     Ok(spec.parse()?)

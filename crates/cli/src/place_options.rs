@@ -54,7 +54,8 @@ pub(crate) struct SearchArgs {
     /// model was trained with]
     #[arg(long, value_name = "DECODER", value_parser = decoder)]
     decoder: Option<DecoderKind>,
-    /// Schedules that a search evaluates [default: 5000]
+    /// Schedules that a search evaluates; the portfolio and pipelines search on two devices first, then on three, and so on, with 2 / k
+    /// of them on k [default: 5000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     evaluations: Option<u64>,
     /// Seed of all that is random: of a generated graph too

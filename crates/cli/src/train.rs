@@ -233,6 +233,7 @@ fn load(
     if let Some(svg) = &args.svg {
         let inputs = args.graphs.iter().chain(&args.valid).map(Path::new);
         output_file::check(svg, inputs.chain(args.config.as_deref()))?;
+        report.leave_output_to(Some(svg));
     }
     let command = format!("shardgraph train --run {} --resume", folder.display());
     interrupt::advise_to_resume(folder, &command);

@@ -19,6 +19,7 @@ const RENAMED: &[(&str, &str)] = &[
         "--timeout (the wait for a rank) or --time-limit (the length of a search)",
     ),
     ("--budget-per-device", "--device-memory"),
+    ("--json", "--format json"),
     (
         "--memory",
         "--memory-limit (of this process) or --device-memory (of each device)",
@@ -50,8 +51,12 @@ pub(crate) fn exit(error: clap::Error) -> ! {
 fn new_name(error: &clap::Error) -> Option<String> {
     let given = context(error, ContextKind::InvalidArg)?;
     let name = given.split('=').next()?;
-    let (_, new) = RENAMED.iter().find(|(old, _)| *old == name)?;
-    Some(format!("there is no flag '{name}': its name is {new}"))
+    if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == name) {
+        return Some(format!("there is no flag '{name}': its name is {new}"));
+    }
+    // The parser's own advice is to pass the flag as a file's name.
+    let is_flag = name.starts_with("--") && error.get(ContextKind::SuggestedArg).is_none();
+    is_flag.then(|| format!("there is no flag '{name}': --help lists those of the command"))
 }
 
 /// What a number should have been, where it could not be read as one.
@@ -129,6 +134,20 @@ mod tests {
         ] {
             assert_eq!(joined(kept), kept);
         }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_answered_with_its_name_or_the_help() {
+        let parse = |word: &str| {
+            let command = clap::Command::new("x").arg(clap::Arg::new("out").long("out"));
+            new_name(&command.try_get_matches_from(["x", word]).unwrap_err())
+        };
+        let renamed = parse("--json").unwrap();
+        assert!(renamed.ends_with("its name is --format json"), "{renamed}");
+        let unknown = parse("--samples=3").unwrap();
+        assert!(unknown.starts_with("there is no flag '--samples': --help lists"));
+        // The parser names the flag that is meant.
+        assert_eq!((parse("--outt"), parse("word")), (None, None));
     }
 
     #[test]

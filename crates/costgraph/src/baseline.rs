@@ -7,6 +7,7 @@
 use crate::Problem;
 
 mod cluster_search;
+mod components;
 mod greedy;
 mod heft;
 mod local;
@@ -17,6 +18,7 @@ mod random_search;
 mod ranked;
 
 pub use cluster_search::{ClusterSearch, placed_list};
+pub use components::component_placement;
 pub use greedy::{greedy_memory, greedy_memory_best_of};
 pub use heft::{heft, one_device};
 pub use local::local_search;

@@ -160,6 +160,27 @@ impl DeviceSet {
         self.devices.iter().all(equal) && links.all(|other| Some(other) == link)
     }
 
+    /// The first devices and the links between them: what runs on them runs on all.
+    ///
+    /// # Errors
+    /// `Argument` for none, or more than there are.
+    pub fn first(&self, n_devices: usize) -> Result<DeviceSet, Error> {
+        let n = self.len();
+        if n_devices == 0 || n_devices > n {
+            return Err(argument(format!(
+                "the first {n_devices} of {n} devices: expected from 1 to {n}"
+            )));
+        }
+        let links = (0..n_devices).flat_map(|from| {
+            let row = from * n;
+            self.links[row..row + n_devices].iter().copied()
+        });
+        Ok(DeviceSet {
+            devices: self.devices[..n_devices].to_vec(),
+            links: links.collect(),
+        })
+    }
+
     /// The devices in order.
     #[must_use]
     pub fn devices(&self) -> &[Device] {

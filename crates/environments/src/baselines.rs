@@ -76,6 +76,17 @@ pub fn max_degree_greedy_d2(graph: &Graph) -> Vec<u32> {
     picks
 }
 
+/// Nodes and entries of the adjacency: what an algorithm reads that looks at each edge a few times.
+pub fn linear_updates(graph: &Graph) -> u64 {
+    u64::from(graph.n_nodes()) + 2 * graph.n_edges()
+}
+
+/// The sum of squared degrees: what [`max_degree_greedy_d2`] updates.
+pub fn squared_degrees(graph: &Graph) -> u64 {
+    let degrees = (0..graph.n_nodes()).map(|v| u64::from(graph.degree(v)));
+    linear_updates(graph) + degrees.map(|degree| degree * degree).sum::<u64>()
+}
+
 /// The independent set of taking a node of smallest residual degree and dropping its neighbours
 /// until no node is left; ties go to the lowest index. In the order of taking.
 ///

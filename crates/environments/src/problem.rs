@@ -59,6 +59,9 @@ pub struct Baseline {
     pub name: &'static str,
     /// The algorithm: the nodes of an answer.
     pub find: fn(&Graph) -> Vec<u32>,
+    /// The elementary updates that it makes, up to logarithms: [`linear_updates`](crate::baselines::linear_updates), or more. A search
+    /// with little time leaves it out by this number.
+    pub n_updates: fn(&Graph) -> u64,
 }
 
 /// A problem whose answers are sets of nodes of one graph, found one node after the other.

@@ -19,7 +19,7 @@ use crate::error::Error;
 pub enum Method {
     /// Several searches that share the evaluations: genetic ones over several decoders and a local search that moves clusters between
     /// devices, on the contracted graph. Its starts are [`Method::BASELINES`]; never worse than those for which `evaluations`
-    /// suffices.
+    /// suffices, nor, without a deadline, than the plan for the first of the devices.
     #[default]
     Portfolio,
     /// The genetic algorithm from random chromosomes, as the paper's "BRKGA 5K".

@@ -24,7 +24,8 @@ pub struct PlaceOptions {
     pub method: Method,
     /// How chromosomes become schedules. Absent: `list` for the runtime, `paper` for memory, where list scheduling has no say.
     pub decoder: Option<DecoderKind>,
-    /// Schedules that a search evaluates: warm starts, chromosomes that are decoded, moves of a local search.
+    /// Schedules that a search evaluates: warm starts, chromosomes that are decoded, moves of a local search. [`Method::Portfolio`] and
+    /// pipelines search on each number of devices; [`crate::total_evaluations`] says what that makes in all.
     pub evaluations: u64,
     /// The one seed.
     pub seed: u64,

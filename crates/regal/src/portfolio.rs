@@ -1,7 +1,9 @@
 //! Several searches that share one budget: the default way to make a plan.
 
 use shardgraph_brkga::{Brkga, Generation};
-use shardgraph_costgraph::baseline::{ClusterSearch, Hierarchy, multilevel_partition};
+use shardgraph_costgraph::baseline::{
+    ClusterSearch, Hierarchy, component_placement, multilevel_partition,
+};
 use shardgraph_costgraph::{
     Contraction, Decoder, DecoderKind, ModelOptions, Objective, Outcome, Problem, Schedule,
     lower_bounds,
@@ -12,6 +14,7 @@ use crate::method::Method;
 use crate::options::PlaceOptions;
 use crate::plan::{Baseline, Draft};
 use crate::policy::Policy;
+use crate::prefixes::{Stage, before_last, stages};
 use crate::proposals::rank_proposals;
 use crate::search::{Proposals, brkga, check};
 use crate::starts::{Start, starts_of};
@@ -41,6 +44,19 @@ struct Best {
 }
 
 impl Best {
+    fn new(problem: &Problem<'_>, options: &PlaceOptions, stage: Option<&Stage>) -> Best {
+        Best {
+            fitness: (u64::MAX, u64::MAX),
+            schedule: Schedule::default(),
+            n_done: 0,
+            budget: stage.map_or(options.evaluations, |stage| stage.evaluations),
+            bound: lower_bounds(problem).of(options.objective),
+            objective: options.objective,
+            history: Vec::new(),
+            proposal_seconds: None,
+        }
+    }
+
     fn offer(&mut self, fitness: Fitness, schedule: impl FnOnce() -> Schedule) -> bool {
         let is_better = fitness < self.fitness;
         if is_better {
@@ -51,15 +67,31 @@ impl Best {
     }
 
     fn is_at_bound(&self) -> bool {
-        match self.objective {
-            Objective::Runtime => self.fitness <= (0, self.bound),
-            Objective::Memory => self.fitness.0 <= self.bound,
-        }
+        is_at(self.fitness, self.bound, self.objective)
     }
 
     fn left(&self) -> u64 {
         self.budget - self.n_done
     }
+}
+
+/// True where nothing is better.
+fn is_at(fitness: Fitness, bound: u64, objective: Objective) -> bool {
+    match objective {
+        Objective::Runtime => fitness <= (0, bound),
+        Objective::Memory => fitness.0 <= bound,
+    }
+}
+
+/// What the search on the devices of one stage found.
+struct Found {
+    fitness: Fitness,
+    schedule: Schedule,
+    /// The same on the contracted graph; none where nothing was searched there.
+    contracted: Option<Schedule>,
+    n_done: u64,
+    history: Vec<Generation>,
+    proposal_seconds: Option<f64>,
 }
 
 /// Searches by all members in turn; see [`Method::Portfolio`].
@@ -73,46 +105,106 @@ pub(crate) fn portfolio(
     if let Some(policy) = policy {
         policy.check(problem)?;
     }
-    let mut best = Best {
-        fitness: (u64::MAX, u64::MAX),
-        schedule: Schedule::default(),
-        n_done: 0,
-        budget: options.evaluations,
-        bound: lower_bounds(problem).of(options.objective),
-        objective: options.objective,
-        history: Vec::new(),
-        proposal_seconds: None,
-    };
+    let stages = stages(problem, options.evaluations);
+    // The plan is not worse than these, whenever the deadline is.
+    let mut best = Best::new(problem, options, stages.last());
     let baselines = baselines(problem, options, &mut best, search)?;
-    make_fit(problem, options, &mut best, search)?;
-    if best.left() > 0 && !best.is_at_bound() && !search.is_late() {
-        let contraction = Contraction::new(problem.graph())?;
-        let model = ModelOptions {
-            fix_largest: false,
-            ..options.model
-        };
-        let (graph, devices) = (contraction.graph(), problem.devices());
-        let small = Problem::new(graph, devices, options.objective, model)?;
-        let before = (best.fitness, best.schedule.clone());
-        search_contracted(&small, options, policy, &mut best, search)?;
-        if best.fitness < before.0 {
-            let schedule = contraction.expand(&best.schedule).pinned(problem);
-            // Cost factors round each op by itself, so that the sums may differ.
-            let fitness = schedule
-                .simulate(problem)?
-                .outcome
-                .fitness(options.objective);
-            (best.fitness, best.schedule) = before;
-            best.offer(fitness, || schedule);
-        }
-    }
+    let bound = best.bound;
+    let (mut n_before, mut history) = (0, Vec::new());
+    let is_at_bound = best.is_at_bound();
+    let searched = if is_at_bound { &[] } else { stages.as_slice() };
+    let before = before_last(
+        problem,
+        searched,
+        search,
+        &mut |problem, stage, before, search| {
+            let mut best = Best::new(problem, options, Some(&stage));
+            self::baselines(problem, options, &mut best, search)?;
+            let found = best.search(problem, options, None, before.as_ref(), search)?;
+            search.n_before += found.n_done;
+            n_before += found.n_done;
+            append(&mut history, &found, n_before - found.n_done);
+            let may_be_better = !is_at(found.fitness, bound, options.objective);
+            Ok((found, may_be_better))
+        },
+    )?;
+    let found = best.search(problem, options, policy, before.as_ref(), search)?;
+    append(&mut history, &found, n_before);
+    search.n_before -= n_before;
     Ok(Draft {
-        schedule: best.schedule,
-        evaluations: best.n_done,
-        history: best.history,
-        proposal_seconds: best.proposal_seconds,
+        schedule: found.schedule,
+        evaluations: n_before + found.n_done,
+        history,
+        proposal_seconds: found.proposal_seconds,
         baselines,
     })
+}
+
+/// Adds the generations of a stage, which went on from the plan of the one before.
+fn append(history: &mut Vec<Generation>, found: &Found, n_before: u64) {
+    let before = history
+        .last()
+        .map_or((u64::MAX, u64::MAX), |last: &Generation| last.best);
+    history.extend(found.history.iter().map(|of| Generation {
+        evaluations: n_before + of.evaluations,
+        best: of.best.min(before),
+    }));
+}
+
+impl Best {
+    /// The search on the contracted graph, from the plan of the stage before too.
+    fn search(
+        mut self,
+        problem: &Problem<'_>,
+        options: &PlaceOptions,
+        policy: Option<&Policy>,
+        before: Option<&Found>,
+        search: &mut Search<'_, '_>,
+    ) -> Result<Found, Error> {
+        if let Some(before) = before {
+            self.offer(before.fitness, || before.schedule.clone());
+        }
+        make_fit(problem, options, &mut self, search)?;
+        let mut contracted = before.and_then(|before| before.contracted.clone());
+        if self.left() > 0 && !self.is_at_bound() && !search.is_late() {
+            let contraction = Contraction::new(problem.graph())?;
+            let model = ModelOptions {
+                fix_largest: false,
+                ..options.model
+            };
+            let (graph, devices) = (contraction.graph(), problem.devices());
+            let small = Problem::new(graph, devices, options.objective, model)?;
+            let start = before.map(|before| match &before.contracted {
+                Some(schedule) => schedule.clone(),
+                None => {
+                    let ops = 0..graph.n_ops() as u32;
+                    let of_op = |op| before.schedule.placement[contraction.members(op)[0] as usize];
+                    Start::on(&small, &ops.map(of_op).collect::<Vec<u8>>())
+                }
+            });
+            let whole = (self.fitness, self.schedule.clone());
+            search_contracted(&small, options, policy, start, &mut self, search)?;
+            if self.fitness < whole.0 {
+                let schedule = contraction.expand(&self.schedule).pinned(problem);
+                // Cost factors round each op by itself, so that the sums may differ.
+                let fitness = schedule
+                    .simulate(problem)?
+                    .outcome
+                    .fitness(options.objective);
+                contracted = Some(std::mem::replace(&mut self.schedule, whole.1));
+                self.fitness = whole.0;
+                self.offer(fitness, || schedule);
+            }
+        }
+        Ok(Found {
+            fitness: self.fitness,
+            schedule: self.schedule,
+            contracted,
+            n_done: self.n_done,
+            history: self.history,
+            proposal_seconds: self.proposal_seconds,
+        })
+    }
 }
 
 /// Where no baseline fits the memory, the smallest peak is looked for first, with a part of the evaluations.
@@ -131,15 +223,20 @@ fn make_fit(
     let of_memory = Problem::new(graph, devices, Objective::Memory, problem.options())?;
     let options = PlaceOptions {
         objective: Objective::Memory,
-        evaluations,
         ..options.clone()
     };
+    let stage = Stage {
+        n_devices: problem.n_devices(),
+        evaluations,
+    };
+    let mut smallest = Best::new(&of_memory, &options, Some(&stage));
+    baselines(&of_memory, &options, &mut smallest, watch)?;
     watch.n_before += best.n_done;
-    let draft = portfolio(&of_memory, &options, None, watch)?;
+    let found = smallest.search(&of_memory, &options, None, None, watch)?;
     watch.n_before -= best.n_done;
-    best.n_done += draft.evaluations;
+    best.n_done += found.n_done;
     // The largest op is another one for the runtime.
-    let schedule = draft.schedule.pinned(problem);
+    let schedule = found.schedule.pinned(problem);
     let fitness = schedule.simulate(problem)?.outcome.fitness(best.objective);
     best.offer(fitness, || schedule);
     Ok(())
@@ -270,11 +367,12 @@ fn search_contracted(
     problem: &Problem<'_>,
     options: &PlaceOptions,
     policy: Option<&Policy>,
+    start: Option<Schedule>,
     best: &mut Best,
     watch: &mut Search<'_, '_>,
 ) -> Result<(), Error> {
     let hierarchy = Hierarchy::new(problem, options.seed);
-    let starts = starts(problem, options, &hierarchy, best, watch)?;
+    let starts = starts(problem, options, &hierarchy, start, best, watch)?;
     if best.is_at_bound() || best.left() == 0 || starts.is_empty() {
         return Ok(());
     }
@@ -284,10 +382,7 @@ fn search_contracted(
     let mut leader = 0;
     let mut n_turns = 0;
     let (bound, objective) = (best.bound, best.objective);
-    let stop_at = |fitness: Fitness| match objective {
-        Objective::Runtime => fitness <= (0, bound),
-        Objective::Memory => fitness.0 <= bound,
-    };
+    let stop_at = |fitness: Fitness| is_at(fitness, bound, objective);
     while best.left() > 0 && !best.is_at_bound() {
         let is_stalled = best.n_done - improved_at >= best.budget / STALL;
         if let Some(policy) = unasked.filter(|_| is_stalled) {
@@ -372,6 +467,7 @@ fn starts(
     problem: &Problem<'_>,
     options: &PlaceOptions,
     hierarchy: &Hierarchy,
+    given: Option<Schedule>,
     best: &mut Best,
     watch: &mut Search<'_, '_>,
 ) -> Result<Starts, Error> {
@@ -407,10 +503,16 @@ fn starts(
         }
         Ok(())
     };
+    if let Some(schedule) = given.filter(|_| best.left() > 0) {
+        try_one(schedule, best)?;
+    }
     for start in candidates {
         if best.left() > 0 && !watch.is_late() {
             try_one(start.schedule(problem, options.seed, watch), best)?;
         }
+    }
+    if let Some(placement) = component_placement(problem).filter(|_| best.left() > 0) {
+        try_one(Start::on(problem, &placement), best)?;
     }
     for (n_parts, slack) in partitions {
         if best.left() > 0 && !watch.is_late() {

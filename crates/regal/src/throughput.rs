@@ -1,12 +1,15 @@
 //! Placements of pipelines: as many micro-batches a second as a search can get.
 
-use shardgraph_costgraph::baseline::{ClusterSearch, Hierarchy, heft, multilevel_partition};
+use shardgraph_costgraph::baseline::{
+    ClusterSearch, Hierarchy, component_placement, heft, multilevel_partition,
+};
 use shardgraph_costgraph::{
     DeviceSet, Graph, ModelOptions, Objective, Pipeline, Problem, period_bound,
 };
 
 use crate::error::Error;
 use crate::options::PlaceOptions;
+use crate::prefixes::{Stage, before_last, stages};
 use crate::watch::{Search, Watch, unwatched};
 
 /// Evaluations between two looks at what the search does.
@@ -50,7 +53,7 @@ impl PipelinePlan {
 /// Places a graph for a short period between micro-batches; of the options, the evaluations, the seed and the model count.
 ///
 /// Partitions, HEFT's placement and single devices are where a local search over clusters starts; the plan is never worse than the best
-/// single device: (bytes beyond the memory, period, latency) is minimised.
+/// single device, nor than that for the first of the devices: (bytes beyond the memory, period, latency) is minimised.
 ///
 /// ```
 /// use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec, TensorSpec};
@@ -103,7 +106,25 @@ pub fn place_pipeline_watched(
     };
     let problem = Problem::new(graph, devices, Objective::Runtime, model)?;
     // Not contracted: a chain is one op for a single pass, and a pipeline for many.
-    let (placement, evaluations) = searched(&problem, options, &mut search);
+    let stages = stages(&problem, options.evaluations);
+    let bound = period_bound(&problem);
+    let mut n_before = 0;
+    let before = before_last(
+        &problem,
+        &stages,
+        &mut search,
+        &mut |problem, stage, before, search| {
+            let (placement, n_done) = searched(problem, stage, options.seed, before, search);
+            n_before += n_done;
+            search.n_before += n_done;
+            let (excess, period, _) = Pipeline::new(problem, &placement).fitness(problem);
+            Ok((placement, (excess, period) > (0, bound)))
+        },
+    )?;
+    let last = stages.last().copied();
+    let last = last.ok_or_else(|| Error::options("no devices"))?;
+    let (placement, n_done) = searched(&problem, last, options.seed, before, &mut search);
+    let evaluations = n_before + n_done;
     let alone = (0..devices.len()).map(|device| {
         let mut placement = vec![device as u8; graph.n_ops()];
         problem.colocate(&mut placement);
@@ -129,19 +150,21 @@ pub fn place_pipeline_watched(
     })
 }
 
-/// The best placement and the evaluations that it took.
+/// The best placement on the devices of a stage, and the evaluations that it took.
 fn searched(
     problem: &Problem<'_>,
-    options: &PlaceOptions,
+    stage: Stage,
+    seed: u64,
+    before: Option<Vec<u8>>,
     watch: &mut Search<'_, '_>,
 ) -> (Vec<u8>, u64) {
-    let hierarchy = Hierarchy::new(problem, options.seed);
-    let starts = starts(problem, &hierarchy, options.evaluations, watch);
+    let hierarchy = Hierarchy::new(problem, seed);
+    let starts = starts(problem, &hierarchy, stage.evaluations, before, watch);
     let mut n_done = starts.len() as u64;
     let bound = period_bound(problem);
-    let mut search = ClusterSearch::for_pipelines(problem, &hierarchy, &starts[0], options.seed);
+    let mut search = ClusterSearch::for_pipelines(problem, &hierarchy, &starts[0], seed);
     let (mut n_restarts, mut n_stalled) = (0, 0);
-    while n_done < options.evaluations && search.best() > (0, bound) {
+    while n_done < stage.evaluations && search.best() > (0, bound) {
         let before = search.best();
         if n_stalled >= PATIENCE {
             n_restarts += 1;
@@ -149,7 +172,7 @@ fn searched(
             search.restart(&starts[n_restarts % starts.len()]);
             n_done += 1;
         }
-        let turn = TURN.min(options.evaluations - n_done);
+        let turn = TURN.min(stage.evaluations - n_done);
         (0..turn).for_each(|_| search.step());
         n_done += turn;
         n_stalled = if search.best() < before {
@@ -169,10 +192,17 @@ fn starts(
     problem: &Problem<'_>,
     hierarchy: &Hierarchy,
     evaluations: u64,
+    before: Option<Vec<u8>>,
     watch: &mut Search<'_, '_>,
 ) -> Vec<Vec<u8>> {
     let (n, n_ops) = (problem.n_devices(), problem.graph().n_ops());
     let mut makers: Vec<Box<dyn Fn() -> Vec<u8> + '_>> = Vec::new();
+    if let Some(placement) = before {
+        makers.push(Box::new(move || placement.clone()));
+    }
+    if let Some(placement) = component_placement(problem) {
+        makers.push(Box::new(move || placement.clone()));
+    }
     for device in 0..n {
         makers.push(Box::new(move || vec![device as u8; n_ops]));
     }

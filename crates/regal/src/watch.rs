@@ -21,6 +21,8 @@ pub(crate) struct Search<'w, 'a> {
     begin: f64,
     /// Evaluations that the part of the search that is watched now does not count.
     pub(crate) n_before: u64,
+    /// When the part that is watched now ends, in seconds of [`Search::seconds`].
+    pub(crate) until: Option<f64>,
     is_ended: bool,
 }
 
@@ -30,30 +32,39 @@ impl<'w, 'a> Search<'w, 'a> {
             begin: (watch.clock)(),
             watch,
             n_before: 0,
+            until: None,
             is_ended: false,
         }
     }
 
     /// True once somebody who looks on, or the deadline, has ended the search.
     pub(crate) fn is_ended(&mut self) -> bool {
-        self.is_ended || self.is_late()
+        self.is_ended || self.seconds_left().is_some_and(|left| left <= 0.0)
     }
 
     pub(crate) fn seconds(&mut self) -> f64 {
         (self.watch.clock)() - self.begin
     }
 
-    pub(crate) fn is_late(&mut self) -> bool {
-        let deadline = self.watch.deadline;
-        deadline.is_some_and(|deadline| self.seconds() >= deadline)
+    /// The time to the deadline, where there is one.
+    pub(crate) fn seconds_left(&mut self) -> Option<f64> {
+        let deadline = self.watch.deadline?;
+        Some(deadline - self.seconds())
     }
 
-    /// Tells how far the search has come; false when it is to end.
+    /// True once the deadline has passed, or the time of the part that is watched now.
+    pub(crate) fn is_late(&mut self) -> bool {
+        let ends = [self.watch.deadline, self.until].into_iter().flatten();
+        let end = ends.min_by(f64::total_cmp);
+        end.is_some_and(|end| self.seconds() >= end)
+    }
+
+    /// Tells how far the search has come; false when the part that is watched now is to end.
     pub(crate) fn goes_on(&mut self, evaluations: u64, best: (u64, u64)) -> bool {
         let evaluations = self.n_before + evaluations;
-        let goes_on = (self.watch.on_progress)(Generation { evaluations, best }) && !self.is_late();
-        self.is_ended |= !goes_on;
-        goes_on
+        let is_wanted = (self.watch.on_progress)(Generation { evaluations, best });
+        self.is_ended |= !is_wanted;
+        is_wanted && !self.is_late()
     }
 }
 

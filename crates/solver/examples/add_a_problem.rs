@@ -10,6 +10,7 @@ use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_solver::problem::{
     Baseline, Episode, Objective, Problem, ProblemState, ResidualGraph, Sense, check_answer,
+    linear_updates,
 };
 use shardgraph_solver::train::{RunOptions, TrainConfig, train};
 use shardgraph_solver::{SolveOptions, solve_problem};
@@ -28,6 +29,7 @@ static TWO_PACKING: Problem = Problem {
     baselines: &[Baseline {
         name: "min_degree",
         find: min_degree_packing,
+        n_updates: linear_updates,
     }],
 };
 

@@ -4,6 +4,7 @@
 //! the network sees of the state; at the end it has the problem check the answer. How to add one is worked out in the
 //! crate's example `add_a_problem`.
 
+pub use shardgraph_environments::baselines::{linear_updates, squared_degrees};
 pub use shardgraph_environments::{
     Baseline, Episode, MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET,
     MINIMUM_DOMINATING_SET, MINIMUM_VERTEX_COVER, Objective, PROBLEMS, Problem, ProblemState,

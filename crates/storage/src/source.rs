@@ -1,6 +1,6 @@
 //! Named inputs that can be read more than once, unpacked while they stream.
 
-use crate::{Compression, Error, target::unreadable, unpacking_error};
+use crate::{Compression, Error, target::unreadable, text::without_number, unpacking_error};
 use std::{
     cell::Cell,
     fs::File,
@@ -72,7 +72,8 @@ impl<'a> Source<'a> {
     /// [`Error::Io`]; [`Error::NotReadable`] for folders, devices and pipes of more than 4 GiB; [`Error::Compression`] for
     /// a name that promises a compression which is not there.
     pub fn open(path: &Path) -> Result<Source<'static>, Error> {
-        let mut file = File::open(path).map_err(Error::io("open", path))?;
+        let opened = File::open(path).map_err(without_number);
+        let mut file = opened.map_err(Error::io("open", path))?;
         let metadata = file.metadata().map_err(Error::io("open", path))?;
         if let Some(reason) = unreadable(&metadata) {
             return Err(not_readable(path, reason));

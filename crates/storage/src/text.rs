@@ -35,7 +35,7 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
             "it has more than {max_bytes} bytes, the most that such a file may have"
         ))
     };
-    let file = File::open(path)?;
+    let file = File::open(path).map_err(without_number)?;
     let found = file.metadata()?;
     if let Some(reason) = unreadable(&found) {
         return wrong(reason.to_owned());
@@ -49,6 +49,14 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     match bytes.len() as u64 > max_bytes {
         true => too_long(),
         false => Ok(bytes),
+    }
+}
+
+/// The error of opening a file, in words where the file is not there.
+pub(crate) fn without_number(error: io::Error) -> io::Error {
+    match error.kind() {
+        kind @ io::ErrorKind::NotFound => io::Error::new(kind, "there is no such file"),
+        _ => error,
     }
 }
 

@@ -135,6 +135,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.train_edges {
         let inputs = [args.graph.file(), args.against.as_deref()];
         output_file::check(path, inputs.into_iter().flatten())?;
+        args.report.leave_output_to(Some(path));
         let split = split(&graph, eval.train_share, config.seed)?;
         let line = |&(u, v): &(u32, u32)| {
             format!("{} {}\n", labels.get(u as usize), labels.get(v as usize))

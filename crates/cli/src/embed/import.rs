@@ -88,6 +88,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         feed,
     )?;
     drop(show);
+    note(&args.report, &imported);
     args.report.answer(
         &Answer {
             graph: args.graph.argument(),
@@ -202,6 +203,9 @@ pub(crate) fn opened(
 }
 
 fn note(report: &ReportArgs, imported: &Imported) {
+    if imported.n_nodes == 0 {
+        report.warning("the graph is empty");
+    }
     let (loops, zeros) = (imported.self_loops_dropped, imported.zero_weights);
     if loops + zeros > 0 {
         report.note(&format!(

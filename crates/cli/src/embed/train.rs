@@ -379,7 +379,7 @@ fn check_tables(args: &TrainArgs, is_chosen: bool) -> anyhow::Result<()> {
     ];
     let outputs: Vec<&Path> = outputs.into_iter().flatten().collect();
     for (i, output) in outputs.iter().enumerate() {
-        output_file::check(output, inputs.into_iter().flatten())?;
+        output_file::check_named(output, inputs.into_iter().flatten())?;
         let is_it = |other: &&Path| output_file::is_same(output, other);
         if outputs[..i].iter().any(is_it) {
             let message = format!("{}: two files cannot have one name", output.display());
@@ -403,7 +403,7 @@ fn check_tables(args: &TrainArgs, is_chosen: bool) -> anyhow::Result<()> {
 fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
     let inputs = [args.graph.file(), args.settings.file()];
     let inputs = || inputs.into_iter().flatten();
-    output_file::check(&args.out, inputs())?;
+    output_file::check_named(&args.out, inputs())?;
     let form = match args.output_format {
         Some(form) => form,
         None => form_by_name(&args.out)?,

@@ -144,7 +144,7 @@ impl Work<'_> {
     }
 
     fn problem_baselines(&mut self) -> anyhow::Result<()> {
-        for Baseline { name, find } in self.job.problem.baselines {
+        for Baseline { name, find, .. } in self.job.problem.baselines {
             let timer = Timer::wall();
             let answer = find(&self.graph);
             self.add(name, Kind::Baseline, &answer, timer.elapsed_s())?;
@@ -173,17 +173,11 @@ impl Work<'_> {
         self.with_rules(&reduced)?;
         if let Some(search) = &job.search {
             let kernel = reduced.reduction.kernel();
-            let starts = [
-                Baseline {
-                    name: "polish_from_greedy",
-                    find: max_degree_greedy,
-                },
-                Baseline {
-                    name: "polish_from_empty",
-                    find: edge_greedy,
-                },
+            let starts: [(&str, fn(&Graph) -> Vec<u32>); 2] = [
+                ("polish_from_greedy", max_degree_greedy),
+                ("polish_from_empty", edge_greedy),
             ];
-            for Baseline { name, find } in starts {
+            for (name, find) in starts {
                 let timer = Timer::wall();
                 let start = find(kernel);
                 let seconds = reduced.reduction_seconds + timer.elapsed_s();

@@ -15,6 +15,7 @@ use shardgraph_rgcn::{
 };
 
 use crate::exit::BadInput;
+use crate::input_file::{check_exists, named};
 
 /// A relational graph and how to read it.
 #[derive(Debug, Args)]
@@ -250,7 +251,8 @@ impl DataArgs {
             let why = "--graph-seed is for generated graphs; this is a file";
             return Err(BadInput(format!("{}: {why}", self.file.display())).into());
         }
-        let mut import = import_file(&self.file, &self.import_options())?;
+        self.inputs().try_for_each(check_exists)?;
+        let mut import = import_file(named(&self.file), &self.import_options())?;
         let mut labels = self.labels(&import)?;
         import = import.without_relations(&self.drop_relation)?;
         if let Some(min_edges) = self.min_relation_edges {

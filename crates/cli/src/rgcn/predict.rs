@@ -107,6 +107,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     }
     if let Some(out) = &args.out {
         output_file::check(out, args.data.inputs().chain(args.node_file.as_deref()))?;
+        args.report.leave_output_to(Some(out));
     }
     let data = args.data.load_for(&args.model)?;
     let timer = Timer::start(&Device::host());

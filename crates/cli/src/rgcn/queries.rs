@@ -45,6 +45,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     if let Some(out) = out {
         output_file::check(out, data.inputs().chain([path]))?;
+        report.leave_output_to(Some(out));
     }
     let text = input_file::text(path, MAX_BYTES)?;
     let files = data.load_links()?;

@@ -302,6 +302,7 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
     }
     if let Some(curve) = &args.svg {
         output_file::check(curve, args.data.inputs().chain(args.settings.file()))?;
+        args.report.leave_output_to(Some(curve));
     }
     Ok(())
 }

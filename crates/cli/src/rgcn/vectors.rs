@@ -58,7 +58,7 @@ impl VectorArgs {
             .into_iter()
             .flatten()
         {
-            output_file::check(out, data.inputs())?;
+            output_file::check_named(out, data.inputs())?;
         }
         match SavedLinks::is_in(model)? {
             true => self.of_links(data, model, report),

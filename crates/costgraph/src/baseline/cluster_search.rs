@@ -240,8 +240,11 @@ impl<'p, 'g> ClusterSearch<'p, 'g> {
             old_bias = Some((op, self.state.bias[op]));
             self.state.bias[op] = 1.0 + spread;
         } else {
-            let levels = self.hierarchy.levels();
-            let level = &levels[self.dice.index(levels.len())];
+            let (capped, uncapped) = (self.hierarchy.levels(), self.hierarchy.uncapped());
+            let at = self.dice.index(capped.len() + uncapped.len());
+            let level = capped
+                .get(at)
+                .unwrap_or_else(|| &uncapped[at - capped.len()]);
             let cluster = self.dice.index(level.len()) as u32;
             let op = level.ops(cluster)[self.dice.index(level.ops(cluster).len())];
             let from = self.state.placement[op as usize];

@@ -1,6 +1,7 @@
 //! Multilevel partitioning: ops are coarsened by heavy edges, divided among devices, and refined on the way back.
 
 use super::cluster_search::placed_list;
+use super::components::components;
 use crate::{Problem, Schedule};
 use shardgraph_random::KeyedRng;
 
@@ -16,6 +17,8 @@ const MAX_PASSES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     levels: Vec<Level>,
+    /// Levels beyond those, without a cap on the work of a cluster.
+    uncapped: Vec<Level>,
 }
 
 /// One level of a [`Hierarchy`]: clusters 0.. and their ops.
@@ -27,7 +30,7 @@ pub struct Level {
 }
 
 impl Level {
-    fn new(of_op: Vec<u32>, n_clusters: usize) -> Level {
+    pub(super) fn new(of_op: Vec<u32>, n_clusters: usize) -> Level {
         let mut offsets = vec![0u32; n_clusters + 1];
         for &cluster in &of_op {
             offsets[cluster as usize + 1] += 1;
@@ -46,6 +49,14 @@ impl Level {
             offsets,
             ops,
         }
+    }
+
+    /// The level after one sweep that matches clusters.
+    fn coarser(&self, problem: &Problem<'_>, work: &[u64], cap: u64, dice: &mut KeyedRng) -> Level {
+        let of_cluster = matched(problem, self, work, cap, dice);
+        let n_coarse = of_cluster.iter().max().map_or(0, |&c| c as usize + 1);
+        let of_op = self.of_op.iter().map(|&c| of_cluster[c as usize]);
+        Level::new(of_op.collect(), n_coarse)
     }
 
     /// How many clusters there are.
@@ -84,7 +95,8 @@ impl Hierarchy {
     /// Coarsens until 8 clusters for each device are left, or nothing more can be joined.
     ///
     /// Each sweep matches every cluster with the neighbour of the largest exchange between them. No cluster gets more than half
-    /// of a device's share of the work.
+    /// of a device's share of the work. Further levels without that cap follow ([`Hierarchy::uncapped`]), down to one cluster for each
+    /// connected component.
     ///
     /// # Complexity
     /// O(uses log uses) time for each level, of which there are O(log ops).
@@ -98,16 +110,28 @@ impl Hierarchy {
         let mut levels = vec![Level::new((0..n_ops as u32).collect(), n_ops)];
         let mut dice = KeyedRng::new(seed, "coarsening", 0);
         while let Some(finest) = levels.last().filter(|level| level.len() > enough) {
-            let of_cluster = matched(problem, finest, &work, cap, &mut dice);
-            let n_coarse = of_cluster.iter().max().map_or(0, |&c| c as usize + 1);
-            if n_coarse * 20 > finest.len() * 19 {
+            let coarse = finest.coarser(problem, &work, cap, &mut dice);
+            if coarse.len() * 20 > finest.len() * 19 {
                 break;
             }
-            let of_op = finest.of_op.iter().map(|&c| of_cluster[c as usize]);
-            let coarse = Level::new(of_op.collect(), n_coarse);
             levels.push(coarse);
         }
-        Hierarchy { levels }
+        let mut uncapped: Vec<Level> = Vec::new();
+        let mut dice = KeyedRng::new(seed, "coarsening", 1);
+        while let Some(finest) = uncapped.last().or(levels.last()) {
+            let coarse = finest.coarser(problem, &work, u64::MAX, &mut dice);
+            // One cluster for all ops is nothing to move.
+            if coarse.len() < 2 || coarse.len() * 20 > finest.len() * 19 {
+                break;
+            }
+            uncapped.push(coarse);
+        }
+        let components = components(problem);
+        let coarsest = uncapped.last().or(levels.last()).map_or(0, Level::len);
+        if (2..coarsest).contains(&components.len()) {
+            uncapped.push(components);
+        }
+        Hierarchy { levels, uncapped }
     }
 
     /// The levels, finest first.
@@ -115,10 +139,19 @@ impl Hierarchy {
     pub fn levels(&self) -> &[Level] {
         &self.levels
     }
+
+    /// Coarser levels, whose clusters may hold more than a device's share of the work; the last one has the connected components,
+    /// where there are several.
+    ///
+    /// Over links that are slow beside the ops, the best plan moves such clusters as a whole.
+    #[must_use]
+    pub fn uncapped(&self) -> &[Level] {
+        &self.uncapped
+    }
 }
 
 /// What an op adds to the load of its device: its mean cost, or its bytes where memory is minimised.
-fn load(problem: &Problem<'_>, op: u32) -> u64 {
+pub(super) fn load(problem: &Problem<'_>, op: u32) -> u64 {
     let graph = problem.graph();
     match problem.objective() {
         crate::Objective::Runtime => {
@@ -182,7 +215,8 @@ fn matched(
         let own = weights[cluster as usize];
         let fits = |&&(_, b, _): &&(u32, u32, u64)| {
             let other = weights[b as usize];
-            new_of[b as usize] == FREE && (own == 0 || other == 0 || own + other <= cap)
+            new_of[b as usize] == FREE
+                && (own == 0 || other == 0 || own.saturating_add(other) <= cap)
         };
         let mate = row
             .filter(fits)

@@ -27,6 +27,7 @@ pub static MAXIMUM_CLIQUE: Problem = Problem {
     baselines: &[Baseline {
         name: "max_degree",
         find: baselines::max_degree_clique,
+        n_updates: baselines::linear_updates,
     }],
 };
 

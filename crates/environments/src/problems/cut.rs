@@ -33,10 +33,12 @@ pub static MAXIMUM_CUT: Problem = Problem {
         Baseline {
             name: "largest_gain",
             find: baselines::largest_gain_cut,
+            n_updates: baselines::linear_updates,
         },
         Baseline {
             name: "one_flip",
             find: baselines::one_flip_cut,
+            n_updates: baselines::linear_updates,
         },
     ],
 };

@@ -30,6 +30,7 @@ pub static MINIMUM_DOMINATING_SET: Problem = Problem {
     baselines: &[Baseline {
         name: "most_new",
         find: baselines::most_new_dominating_set,
+        n_updates: baselines::linear_updates,
     }],
 };
 

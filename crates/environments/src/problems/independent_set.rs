@@ -27,10 +27,12 @@ pub static MAXIMUM_INDEPENDENT_SET: Problem = Problem {
         Baseline {
             name: "min_degree",
             find: baselines::min_degree_independent_set,
+            n_updates: baselines::linear_updates,
         },
         Baseline {
             name: "max_degree_cover",
             find: baselines::max_degree_complement,
+            n_updates: baselines::linear_updates,
         },
     ],
 };

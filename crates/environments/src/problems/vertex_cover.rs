@@ -26,14 +26,17 @@ pub static MINIMUM_VERTEX_COVER: Problem = Problem {
         Baseline {
             name: "max_degree",
             find: baselines::max_degree_greedy,
+            n_updates: baselines::linear_updates,
         },
         Baseline {
             name: "max_degree_d2",
             find: baselines::max_degree_greedy_d2,
+            n_updates: baselines::squared_degrees,
         },
         Baseline {
             name: "min_degree_independent_set",
             find: baselines::min_degree_cover,
+            n_updates: baselines::linear_updates,
         },
     ],
 };

@@ -1,5 +1,6 @@
 //! Plans through the public interface, and the graphs that they are made for.
 
+mod more_devices;
 mod search;
 mod tables;
 

@@ -1,6 +1,7 @@
 //! Tests of the best answer of policy, greedy algorithms and search.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
 use shardgraph_graph::generate::GeneratorSpec;
@@ -144,8 +145,6 @@ fn a_policy_that_does_not_end_is_no_failure() {
 /// On a clock that each look moves on, reductions use up the limit; greedy answers come before them.
 #[test]
 fn a_short_limit_gives_no_worse_than_the_greedy_algorithms() {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
     let graph = graph("er:40000:0.0001", 3);
     for problem in [&MINIMUM_VERTEX_COVER, &MAXIMUM_INDEPENDENT_SET] {
         let n_looks = AtomicU32::new(0);
@@ -165,4 +164,33 @@ fn a_short_limit_gives_no_worse_than_the_greedy_algorithms() {
             );
         }
     }
+}
+
+/// The squared degrees of this graph sum to 2.8e8: about a second.
+#[test]
+fn a_greedy_algorithm_that_takes_longer_than_the_search_is_left_out() {
+    let dense = graph("er:700:0.9", 1);
+    let run = |problem: &Problem, seconds, all_rows| {
+        let options = BestOptions {
+            seconds_after_reductions: Some(seconds),
+            all_rows,
+            ..BestOptions::default()
+        };
+        let n_looks = AtomicU32::new(0);
+        let budget = Budget {
+            clock: &|| f64::from(n_looks.fetch_add(1, Ordering::Relaxed)) / 100.0,
+            ..Budget::unlimited()
+        };
+        let best = solve_best(problem, &dense, &options, &budget, None).unwrap();
+        let names = best.rows.iter().map(|row| row.name.to_string());
+        names
+            .filter(|name| name.starts_with("greedy "))
+            .collect::<Vec<String>>()
+    };
+    let d2 = "greedy max_degree_d2".to_owned();
+    let quick = run(&MINIMUM_VERTEX_COVER, 0.1, false);
+    assert!(quick.len() == 2 && !quick.contains(&d2), "{quick:?}");
+    assert!(run(&MINIMUM_VERTEX_COVER, 0.1, true).contains(&d2));
+    assert!(run(&MINIMUM_VERTEX_COVER, 2.0, false).contains(&d2));
+    assert_eq!(run(&MAXIMUM_INDEPENDENT_SET, 0.1, false).len(), 2);
 }

@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(check_answer(problem, &graph, &found.nodes).unwrap(), found.objective);
         let baselines = problem.baselines;
         prop_assert!(!baselines.is_empty());
-        for Baseline { name, find } in baselines {
+        for Baseline { name, find, .. } in baselines {
             let objective = check_answer(problem, &graph, &find(&graph)).unwrap();
             prop_assert!(is_no_better(problem, objective, best), "{} {:?} {}", name, objective, best);
         }
