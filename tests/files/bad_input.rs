@@ -345,3 +345,29 @@ fn a_setting_that_a_check_refuses_has_its_file_and_line() {
         assert!(listing(out.path()).is_empty(), "{words} left a file");
     }
 }
+
+/// Flags that say nothing about what is there, and names that are nearly right.
+#[test]
+fn flags_and_names_that_are_nearly_right_are_answered() {
+    for (words, expected) in [
+        (
+            "solve karate --ranks 100000",
+            "--ranks: expected 1 to 1024, found 100000",
+        ),
+        (
+            "solve karate --index 2",
+            "--index 2: karate is no file of several graphs",
+        ),
+        ("solve karate --json", "its name is --format json"),
+        ("solve karate --samples 3", "there is no flag '--samples'"),
+        (
+            "solve karate --node-weights none",
+            "none: there is no such file",
+        ),
+        ("rgcn info none.nt", "none.nt: there is no such file"),
+        ("place none.jsonl", "none.jsonl: there is no such file"),
+    ] {
+        let message = run(words, &[]).error(2);
+        assert!(message.contains(expected), "{words}: {message}");
+    }
+}

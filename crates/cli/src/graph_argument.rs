@@ -269,12 +269,17 @@ impl GraphArgs {
         }
         // Built-in graphs and generators have plain names.
         let text = &*self.graph.to_string_lossy();
-        if let Some(graph) = builtin::by_name(text) {
-            return Ok(Source::BuiltIn(graph));
-        }
-        match text.parse() {
-            Ok(spec) => Ok(Source::Generator(spec)),
-            Err(error) => Err(no_graph(text, &error).into()),
+        let made = match (builtin::by_name(text), text.parse()) {
+            (Some(graph), _) => Source::BuiltIn(graph),
+            (None, Ok(spec)) => Source::Generator(spec),
+            (None, Err(error)) => return Err(no_graph(text, &error).into()),
+        };
+        match self.index.filter(|&index| index > 0) {
+            None => Ok(made),
+            Some(index) => Err(BadInput(format!(
+                "--index {index}: {text} is no file of several graphs: leave it out"
+            ))
+            .into()),
         }
     }
 

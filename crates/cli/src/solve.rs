@@ -259,8 +259,9 @@ impl SolveArgs {
             }
             return Ok(());
         }
-        if self.world.ranks == Some(0) {
-            return Err(BadInput("--ranks: expected 1 to 1024, found 0".into()).into());
+        if let Some(ranks) = self.world.ranks.filter(|ranks| !(1..=1024).contains(ranks)) {
+            let text = format!("--ranks: expected 1 to 1024, found {ranks}");
+            return Err(BadInput(text).into());
         }
         self.check_idle()?;
         if self.starts != 1 {

@@ -180,6 +180,7 @@ fn of_graph(weights: Option<&NodeWeights>, name: &str) -> Result<Vec<u32>, BadIn
 
 /// Weights of a file with a label and a weight on each line.
 fn of_file(path: &Path, labels: &Labels) -> anyhow::Result<Vec<u32>> {
+    input_file::check_exists(path)?;
     let file = path.display();
     let most = MAX_BYTES + MAX_NODE_BYTES * u64::from(labels.n_nodes());
     let text = input_file::text(path, most)?;
