@@ -64,7 +64,9 @@ pub(crate) fn before_last<T>(
     watch: &mut Search<'_, '_>,
     on_stage: &mut OnStage<'_, T>,
 ) -> Result<Option<T>, Error> {
-    let (_, before) = stages.split_last().unwrap_or((&STAGE_OF_ONE, &[]));
+    let Some((_, before)) = stages.split_last().filter(|(_, before)| !before.is_empty()) else {
+        return Ok(None);
+    };
     let of_all: u64 = before.iter().map(|stage| stage.evaluations).sum();
     let begin = watch.seconds();
     let seconds = watch.seconds_left().map(|left| left * SHARE_OF_TIME);
@@ -88,11 +90,6 @@ pub(crate) fn before_last<T>(
     watch.until = None;
     Ok(found)
 }
-
-const STAGE_OF_ONE: Stage = Stage {
-    n_devices: 1,
-    evaluations: 0,
-};
 
 /// Searches on the devices of a stage, from the plan of the one before; gives back a plan, and whether another may be better.
 pub(crate) type OnStage<'f, T> =
