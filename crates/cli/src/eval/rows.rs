@@ -173,7 +173,8 @@ impl Work<'_> {
         self.with_rules(&reduced)?;
         if let Some(search) = &job.search {
             let kernel = reduced.reduction.kernel();
-            let starts: [(&str, fn(&Graph) -> Vec<u32>); 2] = [
+            type FirstCover = fn(&Graph) -> Vec<u32>;
+            let starts: [(&str, FirstCover); 2] = [
                 ("polish_from_greedy", max_degree_greedy),
                 ("polish_from_empty", edge_greedy),
             ];
