@@ -51,8 +51,7 @@ struct Answer<'a> {
 /// Reads, writes and prints the answer.
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     world::refuse_processes("convert", None)?;
-    output_file::check(&args.out, args.graph.file())?;
-    args.report.leave_output_to(Some(&args.out));
+    output_file::check_named(&args.out, args.graph.file())?;
     let format = output_file::graph_format(&args.out, args.output_format)?;
     let (graph, origin) = args.graph.whole_graph()?;
     let options = WriteOptions {
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     };
     let timer = Timer::start(&Device::host());
     let labels = origin.import.as_ref().map(|_| &origin.labels); // graphs made here have none to lose
-    let written = write_graph(output_file::target(&args.out), &graph, labels, options)?;
+    let written = write_graph(&args.out, &graph, labels, options)?;
     args.report.warning(&written.to_string());
     args.report.answer(
         &Answer {

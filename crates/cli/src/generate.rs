@@ -84,8 +84,7 @@ struct Answer {
 /// Generates, writes and prints the answer.
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     world::refuse_processes("generate", None)?;
-    output_file::check(&args.out, None)?;
-    args.report.leave_output_to(Some(&args.out));
+    output_file::check_named(&args.out, None)?;
     match &args.spec {
         Spec::Graph(spec) => generate_graph(args, spec),
         Spec::CostGraphs(spec) => generate_cost_graphs(args, spec),
@@ -100,7 +99,7 @@ fn generate_graph(args: &GenerateArgs, spec: &GeneratorSpec) -> anyhow::Result<(
         format: Some(format),
         ..WriteOptions::default()
     };
-    let written: WriteReport = write_graph(output_file::target(&args.out), &graph, None, options)?;
+    let written: WriteReport = write_graph(&args.out, &graph, None, options)?;
     args.report.warning(&written.to_string());
     args.report.answer(
         &Answer {

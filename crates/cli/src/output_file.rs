@@ -51,14 +51,6 @@ pub(crate) fn check_named<'p>(
     }
 }
 
-/// What a library opens for a path: a device for `-`.
-pub(crate) fn target(path: &Path) -> &Path {
-    match is_standard_output(path) {
-        true => Path::new("/dev/stdout"),
-        false => path,
-    }
-}
-
 /// As [`check`], for an output that is written at several places: no device and no pipe.
 pub(crate) fn check_file<'p>(
     path: &Path,
