@@ -32,7 +32,7 @@ fn components(seed: u64) -> Graph {
 fn machine(seed: u64) -> DeviceSet {
     let mut dice = KeyedRng::new(seed, "machine", 0);
     let are_alike = dice.index(2) == 0;
-    let limit = (dice.index(2) == 0).then(|| 300 + dice.below(4000));
+    let limit = (dice.index(2) == 0).then(|| 2000 + dice.below(6000));
     let device = |idx: usize| Device {
         name: format!("{idx}"),
         memory_bytes: limit.map(|limit| match are_alike {
