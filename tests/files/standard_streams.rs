@@ -23,8 +23,6 @@ fn a_file_goes_to_standard_output() {
         ("place costgraph:1 --evaluations 20 --plan -", "{"),
         ("place costgraph:1 --evaluations 20 --trace -", "{"),
         ("place costgraph:1 --evaluations 20 --svg -", "<svg"),
-        ("eval karate --svg -", "<svg"),
-        ("solve karate --out -", "0\n"),
     ] {
         let found = run_in(folder.path(), words, None);
         assert_eq!(found.code, Some(0), "{words}: {found:?}");
