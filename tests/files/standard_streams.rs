@@ -41,8 +41,6 @@ fn what_needs_the_name_of_a_file_says_so() {
     for words in [
         "embed karate --dim 2 --epochs 1 --out -",
         "embed import karate --out -",
-        "convert karate -",
-        "generate er:9:0.5 --out -",
     ] {
         let message = run_in(folder.path(), words, None).error(2);
         assert!(
