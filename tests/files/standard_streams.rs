@@ -23,6 +23,8 @@ fn a_file_goes_to_standard_output() {
         ("place costgraph:1 --evaluations 20 --plan -", "{"),
         ("place costgraph:1 --evaluations 20 --trace -", "{"),
         ("place costgraph:1 --evaluations 20 --svg -", "<svg"),
+        ("eval karate --svg -", "<svg"),
+        ("solve karate --out -", "0\n"),
     ] {
         let found = run_in(folder.path(), words, None);
         assert_eq!(found.code, Some(0), "{words}: {found:?}");
@@ -41,6 +43,8 @@ fn what_needs_the_name_of_a_file_says_so() {
     for words in [
         "embed karate --dim 2 --epochs 1 --out -",
         "embed import karate --out -",
+        "convert karate -",
+        "generate er:9:0.5 --out -",
     ] {
         let message = run_in(folder.path(), words, None).error(2);
         assert!(

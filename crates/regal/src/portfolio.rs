@@ -6,7 +6,6 @@ use shardgraph_costgraph::baseline::{
 };
 use shardgraph_costgraph::{
     Contraction, Decoder, DecoderKind, ModelOptions, Objective, Outcome, Problem, Schedule,
-    lower_bounds,
 };
 
 use crate::error::Error;
@@ -20,6 +19,10 @@ use crate::search::{Proposals, brkga, check};
 use crate::starts::{Start, starts_of};
 use crate::watch::Search;
 
+mod best;
+
+use best::{Best, Fitness, is_at};
+
 /// Evaluations of a turn of the local search; a turn of a genetic one is a generation.
 const TURN: u64 = 80;
 /// Turns of the local search without a better plan after which it goes on from elsewhere.
@@ -28,60 +31,6 @@ const PATIENCE: u32 = 4;
 const STALL: u64 = 2;
 /// By how much the parts of a partition may exceed their share.
 const SLACKS: [f64; 3] = [0.1, 0.4, 1.0];
-
-type Fitness = (u64, u64);
-
-/// The best plan so far and what was spent on it.
-struct Best {
-    fitness: Fitness,
-    schedule: Schedule,
-    n_done: u64,
-    budget: u64,
-    bound: u64,
-    objective: Objective,
-    history: Vec<Generation>,
-    proposal_seconds: Option<f64>,
-}
-
-impl Best {
-    fn new(problem: &Problem<'_>, options: &PlaceOptions, stage: Option<&Stage>) -> Best {
-        Best {
-            fitness: (u64::MAX, u64::MAX),
-            schedule: Schedule::default(),
-            n_done: 0,
-            budget: stage.map_or(options.evaluations, |stage| stage.evaluations),
-            bound: lower_bounds(problem).of(options.objective),
-            objective: options.objective,
-            history: Vec::new(),
-            proposal_seconds: None,
-        }
-    }
-
-    fn offer(&mut self, fitness: Fitness, schedule: impl FnOnce() -> Schedule) -> bool {
-        let is_better = fitness < self.fitness;
-        if is_better {
-            self.fitness = fitness;
-            self.schedule = schedule();
-        }
-        is_better
-    }
-
-    fn is_at_bound(&self) -> bool {
-        is_at(self.fitness, self.bound, self.objective)
-    }
-
-    fn left(&self) -> u64 {
-        self.budget - self.n_done
-    }
-}
-
-/// True where nothing is better.
-fn is_at(fitness: Fitness, bound: u64, objective: Objective) -> bool {
-    match objective {
-        Objective::Runtime => fitness <= (0, bound),
-        Objective::Memory => fitness.0 <= bound,
-    }
-}
 
 /// What the search on the devices of one stage found.
 struct Found {
