@@ -53,7 +53,7 @@ pub use buffer::{Buffer, Scalar, bytes_of, bytes_of_mut};
 pub use dense::MatMul;
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};
-pub use gpu::{Arg, Graph, Launch, Traffic, nccl};
+pub use gpu::{Arg, Graph, KeptBytes, Launch, Traffic, nccl};
 pub use host_memory::free_host_bytes;
 pub use memory::Event;
 pub use pages::{prefetch_line, zeros_vec_on_huge_pages};

@@ -8,8 +8,8 @@ use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::gpu::{Gpu, Mark};
 use crate::{
-    Arg, Buffer, Device, DeviceKind, Error, Graph, Launch, Scalar, Timer, Traffic, checks,
-    free_host_bytes,
+    Arg, Buffer, Device, DeviceKind, Error, Graph, KeptBytes, Launch, Scalar, Timer, Traffic,
+    checks, free_host_bytes,
 };
 
 /// A point in a device's stream; see [`Device::record`].
@@ -205,6 +205,25 @@ impl Device {
     /// The driver's error.
     pub fn new_stream(&self) -> Result<Device, Error> {
         self.map_gpu(Gpu::new_stream)
+    }
+
+    /// A stream beside this one for its copies: what it copies and holds is counted in this one's [`Device::traffic`] and
+    /// [`Device::held_bytes`].
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn copy_stream(&self) -> Result<Device, Error> {
+        self.map_gpu(Gpu::copy_stream)
+    }
+
+    /// Counts the most bytes that this stream held in `work` as held for as long as the second result lives.
+    ///
+    /// A GPU gives memory back when the stream comes there. What another stream takes meanwhile lies beside it.
+    pub fn keep_peak<R>(&self, work: impl FnOnce() -> R) -> (R, KeptBytes) {
+        match &self.back_end {
+            BackEnd::Host => (work(), KeptBytes::default()),
+            BackEnd::Gpu(gpu) => gpu.keep_peak(work),
+        }
     }
 
     /// A device of a kind for dry runs: it takes no memory, and copies and launches do nothing. The machine need not have

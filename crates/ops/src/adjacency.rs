@@ -243,6 +243,19 @@ impl ResidentAdjacency {
         }))
     }
 
+    /// Makes the lists of another stream of the device this stream's, as [`Device::adopt`] does with a buffer; a bit matrix's
+    /// words, too.
+    ///
+    /// # Errors
+    /// Those of [`Device::adopt`].
+    pub fn adopt(&mut self, stream: &Device) -> Result<(), Error> {
+        match &mut self.storage {
+            Storage::Lists(lists) => lists.adopt(stream),
+            Storage::Bits(bits) => stream.adopt(&mut bits.words),
+            Storage::Tiles(_) => Ok(()),
+        }
+    }
+
     /// A block in a form of its own.
     #[cfg(test)]
     pub(crate) fn with_storage(storage: Storage, n_columns: usize) -> Self {

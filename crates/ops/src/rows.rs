@@ -84,6 +84,18 @@ impl RowIndex {
         })
     }
 
+    /// Makes the row numbers of another stream of the device this stream's, as [`Device::adopt`] does with a buffer.
+    ///
+    /// # Errors
+    /// Those of [`Device::adopt`].
+    pub fn adopt(&mut self, stream: &Device) -> Result<(), Error> {
+        stream.adopt(&mut self.index)?;
+        match &mut self.positions {
+            Some(positions) => positions.adopt(stream),
+            None => Ok(()),
+        }
+    }
+
     /// The number of row numbers.
     pub fn len(&self) -> usize {
         self.index.len()

@@ -116,6 +116,23 @@ impl PairLists {
         })
     }
 
+    /// Makes the lists of another stream of the device this stream's, behind their copies.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn adopt(&mut self, stream: &Device) -> Result<(), Error> {
+        let lists = [
+            &mut self.sources,
+            &mut self.relations,
+            &mut self.starts,
+            &mut self.by_relation,
+            &mut self.chunk_starts,
+        ];
+        lists.into_iter().try_for_each(|list| stream.adopt(list))?;
+        self.relation_rows.adopt(stream)?;
+        self.chunk_relations.adopt(stream)
+    }
+
     /// The message of each pair.
     ///
     /// # Shapes

@@ -14,19 +14,15 @@ use crate::{DeviceKind, Error};
 #[derive(Debug)]
 pub(crate) struct DryRun {
     kind: DeviceKind,
-    /// The next address; the first is not 0.
-    next: AtomicU64,
+    /// The next address; the first is not 0. Streams of one device share it.
+    next: Arc<AtomicU64>,
 }
 
 impl DryRun {
     /// Like a device of this kind.
     pub(super) fn new(kind: DeviceKind) -> Self {
-        let next = AtomicU64::new(1 << 8);
+        let next = Arc::new(AtomicU64::new(1 << 8));
         Self { kind, next }
-    }
-
-    fn beside(&self) -> Arc<dyn Driver> {
-        Arc::new(Self::new(self.kind))
     }
 
     fn unsupported(&self, op: &str) -> Error {
@@ -40,7 +36,7 @@ impl Driver for DryRun {
     }
 
     fn device_id(&self) -> u64 {
-        std::ptr::from_ref(self) as u64
+        Arc::as_ptr(&self.next) as u64
     }
 
     fn describe(&self) -> String {
@@ -92,11 +88,14 @@ impl Driver for DryRun {
     fn set_timeout(&self, _timeout: Duration) {}
 
     fn new_stream(&self) -> Result<Arc<dyn Driver>, Error> {
-        Ok(self.beside())
+        Ok(Arc::new(Self {
+            kind: self.kind,
+            next: Arc::clone(&self.next),
+        }))
     }
 
     fn of_rank(&self, _rank: u32) -> Result<Arc<dyn Driver>, Error> {
-        Ok(self.beside())
+        Ok(Arc::new(Self::new(self.kind)))
     }
 
     fn record(&self) -> Result<u64, Error> {

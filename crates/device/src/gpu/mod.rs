@@ -30,7 +30,7 @@ use capture::OpenCapture;
 pub(crate) use driver::{Driver, Timeout};
 pub use launch::Launch;
 pub(crate) use memory::{Mark, Memory};
-pub use traffic::Traffic;
+pub use traffic::{KeptBytes, Traffic};
 use traffic::{MemoryCounter, TrafficCounter};
 
 /// A device behind its driver. Clones share one stream, and one rank of a group if it has joined one.
@@ -148,6 +148,20 @@ impl Gpu {
 
     pub(crate) fn new_stream(&self) -> Result<Self, Error> {
         Ok(self.beside(self.driver.new_stream()?))
+    }
+
+    /// Another stream, whose copies and memory count with this one's.
+    pub(crate) fn copy_stream(&self) -> Result<Self, Error> {
+        Ok(Self {
+            traffic: Arc::clone(&self.traffic),
+            held: Arc::clone(&self.held),
+            failing: self.failing.clone(),
+            ..self.new_stream()?
+        })
+    }
+
+    pub(crate) fn keep_peak<R>(&self, work: impl FnOnce() -> R) -> (R, KeptBytes) {
+        self.held.keep_peak(work)
     }
 
     /// A device of a kind whose driver does nothing.

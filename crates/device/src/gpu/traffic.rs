@@ -1,5 +1,6 @@
 //! What a stream was given: bytes that copies move over the bus between host and device, launches, memory.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Copies between host memory and a device's, since its stream was opened; see [`crate::Device::traffic`].
@@ -36,17 +37,46 @@ pub(super) struct TrafficCounter {
     launches: AtomicU64,
 }
 
-/// Bytes of the allocations of a stream.
+/// Bytes of the allocations of a stream, and of the stream for its copies.
 #[derive(Debug, Default)]
 pub(super) struct MemoryCounter {
     held: AtomicU64,
     peak: AtomicU64,
+    /// The peak of the work in [`MemoryCounter::keep_peak`].
+    work_peak: AtomicU64,
+}
+
+/// Bytes that stay counted until this is dropped; see [`crate::Device::keep_peak`].
+#[derive(Debug, Default)]
+pub struct KeptBytes {
+    counter: Option<Arc<MemoryCounter>>,
+    n_bytes: u64,
+}
+
+impl Drop for KeptBytes {
+    fn drop(&mut self) {
+        if let Some(counter) = &self.counter {
+            counter.held.fetch_sub(self.n_bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 impl MemoryCounter {
     pub(super) fn add(&self, bytes: usize) {
         let held = self.held.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         self.peak.fetch_max(held, Ordering::Relaxed);
+        self.work_peak.fetch_max(held, Ordering::Relaxed);
+    }
+
+    /// Counts the most bytes that `work` held for as long as the result lives.
+    pub(super) fn keep_peak<R>(self: &Arc<Self>, work: impl FnOnce() -> R) -> (R, KeptBytes) {
+        self.work_peak.store(self.held(), Ordering::Relaxed);
+        let result = work();
+        let peak = self.work_peak.load(Ordering::Relaxed);
+        let n_bytes = peak.saturating_sub(self.held());
+        self.held.fetch_add(n_bytes, Ordering::Relaxed);
+        let counter = Some(Arc::clone(self));
+        (result, KeptBytes { counter, n_bytes })
     }
 
     pub(super) fn sub(&self, bytes: usize) {

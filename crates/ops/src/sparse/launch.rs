@@ -219,6 +219,22 @@ impl DeviceLists {
         })
     }
 
+    /// See [`crate::ResidentAdjacency::adopt`].
+    pub(crate) fn adopt(&mut self, stream: &Device) -> Result<(), Error> {
+        stream.adopt(&mut self.row_ptr)?;
+        stream.adopt(&mut self.columns)?;
+        if let Some(values) = &mut self.values {
+            stream.adopt(values)?;
+        }
+        if let Some(long) = &mut self.long {
+            stream.adopt(&mut long.rows)?;
+            stream.adopt(&mut long.first)?;
+            stream.adopt(&mut long.chunk_bounds)?;
+            stream.adopt(&mut long.chunk_rows)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn n_rows(&self) -> usize {
         self.row_ptr.len() - 1
     }

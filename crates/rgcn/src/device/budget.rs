@@ -58,8 +58,8 @@ impl DevicePlan {
                         n_tiles: n_cut,
                     });
                 }
-                // Twice as many tiles take their time, for little or nothing.
-                let is_end = peak > last - last / 16;
+                // Twice as many tiles take their time, for little or nothing; of streamed ones two are held at a time.
+                let is_end = peak > last - last / 16 && !(is_streamed && n_tiles == 2);
                 if is_end || n_tiles == MAX_TILES || n_cut < n_tiles {
                     break;
                 }

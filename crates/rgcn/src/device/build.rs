@@ -6,6 +6,7 @@ use shardgraph_autodiff::{ParamId, Params, Shape};
 use shardgraph_device::Device;
 
 use super::operations::{Lists, Matrix};
+use super::prefetch::CopyStreams;
 use super::streamed::{HostRows, StreamedInput};
 use super::tiles::{LayerSize, Tiles};
 use super::{
@@ -39,6 +40,8 @@ struct Builder<'n, 'a> {
     place: RankPlace,
     network: &'n Network<'a>,
     tiling: Tiling,
+    /// Where the input's rows and the lists come from host memory.
+    streams: Option<CopyStreams>,
     params: Params,
 }
 
@@ -62,6 +65,10 @@ impl DeviceModel {
             place,
             network,
             tiling,
+            streams: match tiling.is_streamed {
+                true => Some(CopyStreams::new(device)?),
+                false => None,
+            },
             params: Params::new(),
         };
         // In the order of the tensors of a state.
@@ -74,9 +81,12 @@ impl DeviceModel {
         let relations = first.flat_map(|layer| layer.rows.into_iter().chain(layer.bases));
         let decayed = learnt.into_iter().chain(relations).collect();
         builder.params.freeze_rest();
-        let input = match tiling.is_streamed {
-            true => DeviceInput::Streamed(Arc::new(builder.streamed_input(&mut means))),
-            false => DeviceInput::Resident(learnt.unwrap_or_else(|| builder.input())),
+        let input = match &builder.streams {
+            Some(streams) => {
+                let input = builder.streamed_input(streams, &mut means);
+                DeviceInput::Streamed(Arc::new(input))
+            }
+            None => DeviceInput::Resident(learnt.unwrap_or_else(|| builder.input())),
         };
         let layers = builder.layers(&input, trained)?;
         let train = builder.labelled(labels.train)?;
@@ -130,7 +140,7 @@ impl Builder<'_, '_> {
     }
 
     /// The input with its rows in host memory; their means are taken off the front of all means.
-    fn streamed_input(&self, means: &mut [Vec<f32>; 2]) -> StreamedInput {
+    fn streamed_input(&self, streams: &CopyStreams, means: &mut [Vec<f32>; 2]) -> StreamedInput {
         let Network { input, plans, .. } = self.network;
         let is_learnt = !input.is_fixed;
         let n_means = match is_learnt {
@@ -145,7 +155,7 @@ impl Builder<'_, '_> {
         };
         let Tiling { n_tiles, .. } = self.tiling;
         StreamedInput {
-            tiles: Arc::new(Tiles::streamed(&plans[0], self.size(0), n_tiles)),
+            tiles: Arc::new(Tiles::streamed(streams, &plans[0], self.size(0), n_tiles)),
             terms: self.network.layers[0]
                 .coefficients
                 .is_some()
@@ -258,12 +268,9 @@ impl Builder<'_, '_> {
             n_relations,
             n_targets,
         } = size;
-        let Tiling {
-            n_tiles,
-            is_streamed,
-        } = self.tiling;
-        if is_streamed {
-            let tiles = Tiles::streamed(&self.network.plans[layer], size, n_tiles);
+        let n_tiles = self.tiling.n_tiles;
+        if let Some(streams) = &self.streams {
+            let tiles = Tiles::streamed(streams, &self.network.plans[layer], size, n_tiles);
             return Ok(LayerSums::Tiled(Arc::new(tiles)));
         }
         if has_relations && n_tiles > 1 {

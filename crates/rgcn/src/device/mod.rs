@@ -9,6 +9,7 @@ mod budget;
 mod build;
 mod exchange;
 mod operations;
+mod prefetch;
 mod streamed;
 mod tiles;
 

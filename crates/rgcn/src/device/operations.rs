@@ -54,6 +54,12 @@ impl Matrix {
         self.n_columns
     }
 
+    /// Makes both another stream's, behind their copies.
+    pub(super) fn adopt(&mut self, stream: &Device) -> Result<(), device::Error> {
+        self.lists.adopt(stream)?;
+        self.transposed.adopt(stream)
+    }
+
     /// Uploads both.
     ///
     /// # Complexity

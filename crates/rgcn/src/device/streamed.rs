@@ -2,8 +2,9 @@
 //! come to the device tile by tile.
 //!
 //! Three passes over the tiles are a step: the sums of messages, the gradient of the relations' rows, and the step of the rows
-//! themselves, which then go back. Copies go through the pinned memory of the device's stream.
+//! themselves, which then go back.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardgraph_autodiff::{Adjoint, Ctx, Error, Operation, Run, Shape, Var, World};
@@ -12,6 +13,7 @@ use shardgraph_ops as ops;
 
 use super::StepRule;
 use super::operations::RelationResult;
+use super::prefetch::{TilePass, TileRange, TileRows};
 use super::tiles::{Messages, Tile, Tiles};
 use crate::kernels::Terms;
 use crate::train::state::Part;
@@ -60,10 +62,10 @@ impl StreamedInput {
     }
 
     /// The numbers of a tile's rows.
-    fn numbers(&self, tile: &Tile) -> std::ops::Range<usize> {
+    fn numbers(&self, range: &TileRange) -> Range<usize> {
         let rows = match self.terms {
-            Some(_) => &tile.sources,
-            None => &tile.pairs,
+            Some(_) => &range.sources,
+            None => &range.pairs,
         };
         rows.start * self.row_len..rows.end * self.row_len
     }
@@ -102,39 +104,105 @@ impl StreamedInput {
         if !self.is_learnt {
             return Ok(());
         }
-        let messages = self.messages(gradient.table.as_deref());
-        let HostRows { values, means } = &mut *self.lock();
-        self.tiles.each(device, |tile| {
-            let numbers = self.numbers(tile);
-            let mut of_rows = tile.source_gradient(device, messages, &gradient.sums)?;
-            let mut rows = device.upload(&values[numbers.clone()])?;
-            if decay > 0.0 {
-                // A step of descent: gradient -= -decay * rows.
-                ops::sgd(device, -decay, &mut of_rows, &rows, None)?;
+        let mut step = RowStep {
+            input: self,
+            rows: &mut self.lock(),
+            rule,
+            decay,
+            gradient,
+        };
+        self.tiles.pass(device, &mut step)
+    }
+}
+
+/// The error of a tile that came with its lists alone.
+fn no_rows() -> device::Error {
+    device::Error::invalid("streamed_sums", "a tile without its rows".to_string())
+}
+
+/// The step of all learnt rows.
+struct RowStep<'s> {
+    input: &'s StreamedInput,
+    rows: &'s mut HostRows,
+    rule: &'s StepRule,
+    decay: f32,
+    gradient: &'s InputGradient,
+}
+
+impl TilePass for RowStep<'_> {
+    fn load(
+        &self,
+        to_device: &Device,
+        range: &TileRange,
+    ) -> Result<Option<TileRows>, device::Error> {
+        let HostRows { values, means } = &*self.rows;
+        let numbers = self.input.numbers(range);
+        let upload = |values: &[f32]| to_device.upload(&values[numbers.clone()]);
+        Ok(Some(TileRows {
+            values: upload(values)?,
+            means: match self.rule {
+                StepRule::Sgd(_) => None,
+                StepRule::Adam(_) => Some([upload(&means[0])?, upload(&means[1])?]),
+            },
+        }))
+    }
+
+    fn compute(
+        &mut self,
+        device: &Device,
+        tile: &Tile,
+        rows: Option<TileRows>,
+    ) -> Result<Option<TileRows>, device::Error> {
+        let mut rows = rows.ok_or_else(no_rows)?;
+        let InputGradient { sums, table } = self.gradient;
+        let messages = self.input.messages(table.as_deref());
+        let mut of_rows = tile.source_gradient(device, messages, sums)?;
+        let values = &mut rows.values;
+        if self.decay > 0.0 {
+            // A step of descent: gradient -= -decay * rows.
+            ops::sgd(device, -self.decay, &mut of_rows, values, None)?;
+        }
+        match (self.rule, &mut rows.means) {
+            (StepRule::Adam(adam), Some([m, v])) => {
+                let constants = ops::Adam {
+                    learning_rate: adam.learning_rate,
+                    beta1: adam.beta1,
+                    beta2: adam.beta2,
+                    epsilon: adam.epsilon,
+                    step: adam.n_steps + 1,
+                };
+                ops::adam(device, constants, values, &of_rows, m, v, None)?;
             }
-            match rule {
-                StepRule::Sgd(sgd) => {
-                    ops::sgd(device, sgd.learning_rate, &mut rows, &of_rows, None)?;
-                }
-                StepRule::Adam(adam) => {
-                    let constants = ops::Adam {
-                        learning_rate: adam.learning_rate,
-                        beta1: adam.beta1,
-                        beta2: adam.beta2,
-                        epsilon: adam.epsilon,
-                        step: adam.n_steps + 1,
-                    };
-                    let [first, second] = &mut *means;
-                    let mut m = device.upload(&first[numbers.clone()])?;
-                    let mut v = device.upload(&second[numbers.clone()])?;
-                    ops::adam(device, constants, &mut rows, &of_rows, &mut m, &mut v, None)?;
-                    first[numbers.clone()].copy_from_slice(&device.download(&m)?);
-                    second[numbers.clone()].copy_from_slice(&device.download(&v)?);
-                }
+            (StepRule::Sgd(sgd), _) => {
+                ops::sgd(device, sgd.learning_rate, values, &of_rows, None)?;
             }
-            values[numbers].copy_from_slice(&device.download(&rows)?);
-            Ok(())
-        })
+            (StepRule::Adam(_), None) => return Err(no_rows()),
+        }
+        Ok(Some(rows))
+    }
+
+    fn take_back(
+        &mut self,
+        to_host: &Device,
+        range: &TileRange,
+        rows: &TileRows,
+    ) -> Result<(), device::Error> {
+        let HostRows { values, means } = &mut *self.rows;
+        let numbers = self.input.numbers(range);
+        let download = |buffer: &Buffer, values: &mut [f32]| {
+            let mut rest = &mut values[numbers.clone()];
+            to_host.download_to(buffer, |piece| {
+                let (next, behind) = std::mem::take(&mut rest).split_at_mut(piece.len());
+                next.copy_from_slice(piece);
+                rest = behind;
+                Ok::<(), device::Error>(())
+            })
+        };
+        download(&rows.values, values)?;
+        for (mean, buffer) in means.iter_mut().zip(rows.means.iter().flatten()) {
+            download(buffer, mean)?;
+        }
+        Ok(())
     }
 }
 
@@ -177,20 +245,15 @@ impl Operation for StreamedSums {
         let (device, input) = (run.device(), &*self.input);
         let operand = run.operands.first().map(|operand| &**operand.values);
         let out = &mut *run.out.values;
-        let rows = input.lock();
-        let upload = |tile: &Tile| device.upload(&rows.values[input.numbers(tile)]);
         device.clear(out)?;
-        match (self.result, input.terms, operand) {
-            (RelationResult::RelationGradient, Some(terms), Some(dy)) => {
-                input.tiles.each(device, |tile| {
-                    tile.add_relation_gradient(device, terms, || upload(tile), dy, out)
-                })?;
-            }
-            _ => input.tiles.each(device, |tile| {
-                tile.add_sums(device, upload(tile)?, input.messages(operand), out)
-            })?,
-        }
-        Ok(())
+        let mut pass = ReadPass {
+            input,
+            rows: &input.lock(),
+            result: self.result,
+            operand,
+            out,
+        };
+        Ok(input.tiles.pass(device, &mut pass)?)
     }
 
     /// Of the relations' rows; [`StreamedInput::step`] makes that of the input's.
@@ -210,5 +273,52 @@ impl Operation for StreamedSums {
             });
         }
         Ok(gradients)
+    }
+}
+
+/// A pass that reads all rows.
+struct ReadPass<'p> {
+    input: &'p StreamedInput,
+    rows: &'p HostRows,
+    result: RelationResult,
+    /// The relations' rows, or the gradient of the sums.
+    operand: Option<&'p Buffer>,
+    out: &'p mut Buffer,
+}
+
+impl TilePass for ReadPass<'_> {
+    fn load(
+        &self,
+        to_device: &Device,
+        range: &TileRange,
+    ) -> Result<Option<TileRows>, device::Error> {
+        let values = &self.rows.values[self.input.numbers(range)];
+        Ok(Some(TileRows {
+            values: to_device.upload(values)?,
+            means: None,
+        }))
+    }
+
+    fn compute(
+        &mut self,
+        device: &Device,
+        tile: &Tile,
+        rows: Option<TileRows>,
+    ) -> Result<Option<TileRows>, device::Error> {
+        let TileRows { values, .. } = rows.ok_or_else(no_rows)?;
+        match (self.result, self.input.terms, self.operand) {
+            (RelationResult::RelationGradient, Some(terms), Some(dy)) => {
+                let of_messages = tile.message_gradient(device, dy)?;
+                tile.add_relation_gradient(device, terms, &values, &of_messages, self.out)?;
+            }
+            (_, _, table) => {
+                tile.add_sums(device, values, self.input.messages(table), self.out)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_back(&mut self, _: &Device, _: &TileRange, _: &TileRows) -> Result<(), device::Error> {
+        Ok(())
     }
 }

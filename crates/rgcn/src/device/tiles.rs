@@ -7,6 +7,7 @@ use shardgraph_device::{self as device, Buffer, Device};
 use shardgraph_ops::{self as ops, Adjacency, Copy2d, SparseProduct};
 
 use super::operations::{Lists, Matrix, RelationMap, RelationResult};
+use super::prefetch::{CopyStreams, StreamedLists, TilePass, TileRange, TileRows};
 use crate::kernels::{PairLists, Terms};
 use crate::layer::plan::LayerPlan;
 
@@ -16,8 +17,7 @@ pub(super) struct Tiles {
     storage: Storage,
     ranges: Vec<Range<usize>>,
     n_sources: usize,
-    n_relations: usize,
-    n_targets: usize,
+    size: LayerSize,
 }
 
 /// The place of the tiles' lists between passes.
@@ -25,15 +25,14 @@ pub(super) struct Tiles {
 enum Storage {
     /// On the device.
     Resident(Vec<Tile>),
-    /// In host memory, as a plan: each pass uploads the lists of one tile at a time.
-    Streamed(Arc<LayerPlan>),
+    /// In host memory, as a plan: each pass uploads the lists of all tiles, with two on the device at a time.
+    Streamed(StreamedLists),
 }
 
 /// Consecutive sources, and the matrix by which their pairs' messages are added.
 #[derive(Debug)]
 pub(super) struct Tile {
-    pub(super) sources: Range<usize>,
-    pub(super) pairs: Range<usize>,
+    pub(super) range: TileRange,
     pub(super) lists: PairLists,
     /// Pairs by targets.
     sends: Matrix,
@@ -54,22 +53,27 @@ pub(super) enum Messages<'t> {
 }
 
 impl Tile {
-    fn upload(
+    /// Copies the lists of some of a plan's sources to the device.
+    pub(super) fn upload(
         device: &Device,
         plan: &LayerPlan,
-        sources: Range<usize>,
+        range: TileRange,
         size: LayerSize,
     ) -> Result<Tile, device::Error> {
         let mut of_tile = LayerPlan::default();
-        plan.copy_to(sources.clone(), &mut of_tile);
+        plan.copy_to(range.sources.clone(), &mut of_tile);
         let sends = Lists::of_plan(&of_tile, size.n_targets);
-        let pair = |source: usize| plan.pair_starts[source] as usize;
         Ok(Tile {
-            pairs: pair(sources.start)..pair(sources.end),
-            sources,
+            range,
             lists: PairLists::upload(device, &of_tile, size.n_relations)?,
             sends: Matrix::upload(device, &sends)?,
         })
+    }
+
+    /// Makes the lists another stream's, behind their copies.
+    pub(super) fn adopt(&mut self, stream: &Device) -> Result<(), device::Error> {
+        self.lists.adopt(stream)?;
+        self.sends.adopt(stream)
     }
 
     /// Adds the sums of the tile's messages to those of the targets.
@@ -138,26 +142,24 @@ impl Tile {
         let Messages::OfRelations { terms, table } = messages else {
             return Ok(of_messages);
         };
-        let mut rows = device.allocate(self.sources.len() * terms.source_len)?;
+        let mut rows = device.allocate(self.range.sources.len() * terms.source_len)?;
         self.lists
             .source_gradient(device, terms, table, &of_messages, &mut rows)?;
         Ok(rows)
     }
 
-    /// Adds the tile's part of the gradient of the relations' rows; `rows` gives those of the sources.
+    /// Adds the tile's part of the gradient of the relations' rows, from the sources' rows and the gradient of the messages.
     pub(super) fn add_relation_gradient(
         &self,
         device: &Device,
         terms: Terms,
-        rows: impl FnOnce() -> Result<Buffer, device::Error>,
-        dy: &Buffer,
+        rows: &Buffer,
+        of_messages: &Buffer,
         sum: &mut Buffer,
     ) -> Result<(), device::Error> {
-        let messages = self.message_gradient(device, dy)?;
-        let rows = rows()?;
         let mut part = device.allocate(sum.len())?;
         self.lists
-            .relation_gradient(device, terms, &rows, &messages, &mut part)?;
+            .relation_gradient(device, terms, rows, of_messages, &mut part)?;
         add(device, &part, sum)
     }
 }
@@ -176,17 +178,30 @@ impl Tiles {
         n_tiles: usize,
     ) -> Result<Tiles, device::Error> {
         let ranges = cut(plan, n_tiles);
-        let upload = |sources: &Range<usize>| Tile::upload(device, plan, sources.clone(), size);
+        let upload = |sources: &Range<usize>| {
+            let range = TileRange::new(plan, sources.clone());
+            Tile::upload(device, plan, range, size)
+        };
         let tiles: Result<Vec<Tile>, device::Error> = ranges.iter().map(upload).collect();
         Ok(Tiles::new(plan, ranges, size, Storage::Resident(tiles?)))
     }
 
-    /// The same, with the lists of one tile at a time on the device.
+    /// The same, with the lists of two tiles at a time on the device.
     ///
     /// # Complexity
     /// A pass makes the lists anew, as [`Tiles::resident`] does once.
-    pub(super) fn streamed(plan: &Arc<LayerPlan>, size: LayerSize, n_tiles: usize) -> Tiles {
-        let storage = Storage::Streamed(Arc::clone(plan));
+    pub(super) fn streamed(
+        streams: &CopyStreams,
+        plan: &Arc<LayerPlan>,
+        size: LayerSize,
+        n_tiles: usize,
+    ) -> Tiles {
+        let lists = StreamedLists {
+            plan: Arc::clone(plan),
+            size,
+            streams: streams.clone(),
+        };
+        let storage = Storage::Streamed(lists);
         Tiles::new(plan, cut(plan, n_tiles), size, storage)
     }
 
@@ -200,8 +215,7 @@ impl Tiles {
             storage,
             ranges,
             n_sources: plan.n_sources(),
-            n_relations: size.n_relations,
-            n_targets: size.n_targets,
+            size,
         }
     }
 
@@ -212,26 +226,24 @@ impl Tiles {
 
     /// Rows of relations, and of the targets.
     pub(super) fn size(&self) -> LayerSize {
-        LayerSize {
-            n_relations: self.n_relations,
-            n_targets: self.n_targets,
-        }
+        self.size
     }
 
-    /// Calls `work` for each tile, in the order of the sources.
+    /// Does a pass over all tiles, in the order of the sources.
     ///
     /// # Errors
-    /// Those of `work`; the device's.
-    pub(super) fn each(
+    /// Those of the pass; the device's.
+    pub(super) fn pass(
         &self,
         device: &Device,
-        mut work: impl FnMut(&Tile) -> Result<(), device::Error>,
+        pass: &mut impl TilePass,
     ) -> Result<(), device::Error> {
         match &self.storage {
-            Storage::Resident(tiles) => tiles.iter().try_for_each(work),
-            Storage::Streamed(plan) => self.ranges.iter().try_for_each(|sources| {
-                work(&Tile::upload(device, plan, sources.clone(), self.size())?)
-            }),
+            // Their rows are there, too.
+            Storage::Resident(tiles) => tiles
+                .iter()
+                .try_for_each(|tile| pass.compute(device, tile, None).map(drop)),
+            Storage::Streamed(lists) => lists.pass(device, &self.ranges, pass),
         }
     }
 }
@@ -278,7 +290,11 @@ impl RelationMap for Tiles {
     const NAME: &'static str = "relation_sums";
 
     fn n_rows(&self) -> [usize; 3] {
-        [self.n_sources, self.n_relations, self.n_targets]
+        let LayerSize {
+            n_relations,
+            n_targets,
+        } = self.size;
+        [self.n_sources, n_relations, n_targets]
     }
 
     fn compute(
@@ -289,34 +305,82 @@ impl RelationMap for Tiles {
         [a, b]: [&Buffer; 2],
         out: &mut Buffer,
     ) -> Result<(), device::Error> {
-        let first = |tile: &Tile| tile.sources.start * terms.source_len;
-        let rows = |tile: &Tile| {
-            let mut rows = device.allocate(tile.sources.len() * terms.source_len)?;
-            let copy = Copy2d {
-                source_first: first(tile),
-                ..whole(rows.len())
-            };
-            ops::copy_2d(device, copy, a, &mut rows)?;
-            Ok(rows)
-        };
         device.clear(out)?;
-        self.each(device, |tile| match result {
+        self.pass(
+            device,
+            &mut ResidentPass {
+                terms,
+                result,
+                operands: [a, b],
+                out,
+            },
+        )
+    }
+}
+
+/// A pass over rows that are on the device.
+struct ResidentPass<'p> {
+    terms: Terms,
+    result: RelationResult,
+    /// As [`RelationMap::compute`] has them.
+    operands: [&'p Buffer; 2],
+    out: &'p mut Buffer,
+}
+
+impl ResidentPass<'_> {
+    /// The first number of a tile's rows.
+    fn first(&self, tile: &Tile) -> usize {
+        tile.range.sources.start * self.terms.source_len
+    }
+
+    /// A copy of a tile's rows.
+    fn rows(&self, device: &Device, tile: &Tile) -> Result<Buffer, device::Error> {
+        let mut rows = device.allocate(tile.range.sources.len() * self.terms.source_len)?;
+        let copy = Copy2d {
+            source_first: self.first(tile),
+            ..whole(rows.len())
+        };
+        ops::copy_2d(device, copy, self.operands[0], &mut rows)?;
+        Ok(rows)
+    }
+}
+
+impl TilePass for ResidentPass<'_> {
+    fn load(&self, _: &Device, _: &TileRange) -> Result<Option<TileRows>, device::Error> {
+        Ok(None)
+    }
+
+    fn compute(
+        &mut self,
+        device: &Device,
+        tile: &Tile,
+        _: Option<TileRows>,
+    ) -> Result<Option<TileRows>, device::Error> {
+        let (terms, [a, b]) = (self.terms, self.operands);
+        match self.result {
             RelationResult::Value => {
                 let messages = Messages::OfRelations { terms, table: b };
-                tile.add_sums(device, rows(tile)?, messages, out)
+                tile.add_sums(device, self.rows(device, tile)?, messages, self.out)?;
             }
             RelationResult::SourceGradient => {
                 let messages = Messages::OfRelations { terms, table: a };
                 let rows = tile.source_gradient(device, messages, b)?;
                 let copy = Copy2d {
-                    target_first: first(tile),
+                    target_first: self.first(tile),
                     ..whole(rows.len())
                 };
-                ops::copy_2d(device, copy, &rows, out)
+                ops::copy_2d(device, copy, &rows, self.out)?;
             }
             RelationResult::RelationGradient => {
-                tile.add_relation_gradient(device, terms, || rows(tile), b, out)
+                let of_messages = tile.message_gradient(device, b)?;
+                let rows = self.rows(device, tile)?;
+                tile.add_relation_gradient(device, terms, &rows, &of_messages, self.out)?;
             }
-        })
+        }
+        Ok(None)
+    }
+
+    fn take_back(&mut self, _: &Device, _: &TileRange, _: &TileRows) -> Result<(), device::Error> {
+        Ok(())
     }
 }
