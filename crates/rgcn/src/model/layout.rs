@@ -281,7 +281,7 @@ impl<'a> Layout<'a> {
     /// True if ranks compute messages of other sources than their own.
     pub(crate) fn is_dealt_by_pair(&self) -> bool {
         let partition = self.partition.as_ref();
-        partition.is_some_and(|partition| partition.source_cut().is_none())
+        partition.is_some_and(|partition| !partition.is_by_source())
     }
 
     /// True if each rank reads all rows and activations, as where relations are dealt and their

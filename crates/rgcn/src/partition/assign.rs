@@ -1,9 +1,9 @@
-//! The methods: each gives every relation its segments of sources.
+//! The methods: the parts of whole relations, or the borders of sources.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{CostModel, Pair, Pairs, Segment};
+use super::{CostModel, Pair, Pairs};
 
 /// The pairs to deal out, the parts, the cost, and the blocks of `block` nodes between which
 /// sources are cut.
@@ -17,21 +17,25 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     /// Whole relations, most edges first, each to the part with the fewest edges.
-    pub(super) fn fewest_edges(self) -> Vec<Vec<Segment>> {
+    pub(super) fn fewest_edges(self) -> Vec<u32> {
         let Work { pairs, n_parts, .. } = self;
         let edges = edges_by_relation(pairs);
-        let mut parts = Parts::new(n_parts);
-        let mut segments = vec![Vec::new(); edges.len()];
+        let mut lightest: BinaryHeap<_> = (0..n_parts).map(|part| Reverse((0, part))).collect();
+        let mut parts = vec![0; edges.len()];
         for relation in descending(&edges) {
-            segments[relation] = whole(parts.add_to_lightest(edges[relation]));
+            // Of equal parts the first is the lightest.
+            if let Some(mut top) = lightest.peek_mut() {
+                parts[relation] = top.0.1;
+                top.0.0 += edges[relation];
+            }
         }
-        segments
+        parts
     }
 
     /// Whole relations by their edges, dealt 1..P, P..1, 1..P.
-    pub(super) fn snake(self) -> Vec<Vec<Segment>> {
+    pub(super) fn snake(self) -> Vec<u32> {
         let edges = edges_by_relation(self.pairs);
-        let mut segments = vec![Vec::new(); edges.len()];
+        let mut parts = vec![0; edges.len()];
         let n_parts = self.n_parts as usize;
         for (turn, relation) in descending(&edges).into_iter().enumerate() {
             let (round, place) = (turn / n_parts, turn % n_parts);
@@ -39,9 +43,9 @@ impl Work<'_> {
                 0 => place,
                 _ => n_parts - 1 - place,
             };
-            segments[relation] = whole(part as u32);
+            parts[relation] = part as u32;
         }
-        segments
+        parts
     }
 
     /// Borders of ranges of sources of nearly one cost, self loops counted.
@@ -84,24 +88,6 @@ impl Work<'_> {
     }
 }
 
-/// The segments of a relation whose sources are cut like that.
-pub(super) fn segments_of_cut(cut: &[u32]) -> Vec<Segment> {
-    let n_parts = cut.len() - 1;
-    let mut segments: Vec<Segment> = (0..)
-        .zip(&cut[..n_parts])
-        .map(|(part, &start)| Segment { start, part })
-        .collect();
-    // Of parts that begin at one source only the last has any.
-    segments.dedup_by(|later, earlier| {
-        let is_same = later.start == earlier.start;
-        if is_same {
-            earlier.part = later.part;
-        }
-        is_same
-    });
-    segments
-}
-
 /// Borders of runs of nearly one sum: each is where the sum comes nearest to its share.
 fn balanced_cut(costs: &[u64], n_parts: u32) -> Vec<u32> {
     let total: u64 = costs.iter().sum();
@@ -136,26 +122,4 @@ fn descending(values: &[u64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by_key(|&idx| Reverse(values[idx]));
     order
-}
-
-/// The parts by what they have so far; of equal ones the first is the lightest.
-struct Parts(BinaryHeap<Reverse<(u64, u32)>>);
-
-impl Parts {
-    fn new(n_parts: u32) -> Parts {
-        Parts((0..n_parts).map(|part| Reverse((0, part))).collect())
-    }
-
-    /// Gives the lightest part some more, and tells which it is.
-    fn add_to_lightest(&mut self, n_edges: u64) -> u32 {
-        let Some(Reverse((sum, part))) = self.0.pop() else {
-            return 0;
-        };
-        self.0.push(Reverse((sum + n_edges, part)));
-        part
-    }
-}
-
-fn whole(part: u32) -> Vec<Segment> {
-    vec![Segment { start: 0, part }]
 }

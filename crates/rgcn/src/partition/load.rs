@@ -88,7 +88,7 @@ pub struct Loads {
 
 impl Loads {
     pub(super) fn of(partition: &Partition, pairs: &Pairs) -> Loads {
-        let has_self_loops = partition.has_self_loops();
+        let has_self_loops = partition.has_self_loops;
         let mut loads = own_loads(partition, pairs);
         // Pairs come by source: a part has seen a source if it was the part's last one.
         let mut last_sources = vec![None; loads.len()];
@@ -164,7 +164,7 @@ fn own_loads(partition: &Partition, pairs: &Pairs) -> Vec<Load> {
     let mut loads = vec![Load::default(); partition.n_parts() as usize];
     for (load, part) in loads.iter_mut().zip(0..) {
         load.n_own_nodes = partition.own_nodes(part).len() as u64;
-        if partition.has_self_loops() {
+        if partition.has_self_loops {
             load.n_self_loops = pairs.n_made(partition.own_nodes(part));
             load.n_sources = load.n_self_loops;
             load.n_own_sources = load.n_self_loops;

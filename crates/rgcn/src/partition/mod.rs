@@ -1,9 +1,9 @@
 //! A relational graph's work cut into parts: which part owns which sources of which relation, and
 //! what that costs.
 //!
-//! Whatever the method, a partition is one table: each relation's sources in ranges, each range
-//! with its part. So an edge is in exactly one part, and rows (source, relation) are never shared;
-//! normalisers are those of the whole graph, whatever the parts.
+//! A partition deals out whole relations, or ranges of sources. So an edge is in exactly one part,
+//! and rows (source, relation) are never shared; normalisers are those of the whole graph, whatever
+//! the parts.
 //!
 //! ```
 //! use shardgraph_rgcn::generate::RelationalSpec;
@@ -37,9 +37,6 @@ use crate::Error;
 /// The most parts that a graph is cut into.
 pub const MAX_PARTS: u32 = 4096;
 
-/// The most ranges of sources, relations times parts: 1 GiB of them.
-const MAX_SEGMENTS: u64 = 1 << 27;
-
 /// A way to deal the work out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -65,33 +62,16 @@ words!(
     "source" => Source,
 );
 
-/// From `start` on, up to the next segment of the relation, its sources are of `part`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Segment {
-    start: u32,
-    part: u32,
-}
-
-/// Some sources of a relation: what a part owns is a list of these.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// The relation.
-    pub relation: u32,
-    /// The sources.
-    pub sources: Range<u32>,
-}
-
 /// A relational graph cut into parts.
 ///
 /// No method cuts a single pair (source, relation): where one costs more than a part's share, that
 /// part is the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    method: Method,
     n_parts: u32,
-    n_nodes: u32,
-    /// For each relation its segments, ascending, the first from source 0 on.
-    segments: Vec<Vec<Segment>>,
+    n_relations: u32,
+    /// The part of each relation; none by [`Method::Source`].
+    relation_parts: Option<Vec<u32>>,
     /// Part p has the nodes `own_nodes[p]..own_nodes[p + 1]`.
     own_nodes: Vec<u32>,
     has_self_loops: bool,
@@ -106,7 +86,7 @@ impl Partition {
     /// [`Error::Config`] for no part, or more than [`MAX_PARTS`].
     ///
     /// # Complexity
-    /// Time O(pairs + relations log relations), memory 8 B a relation or block.
+    /// Time O(pairs + relations log relations), memory 4 B a relation and 8 B a block.
     ///
     /// # Source
     /// M1 and M2 are the two methods that R-GCN was first cut by: relations dealt out for equal
@@ -123,42 +103,24 @@ impl Partition {
             let expected = format!("1 to {MAX_PARTS}");
             return Err(Error::config("devices", n_parts, &expected));
         }
-        let n_segments = u64::from(pairs.n_relations()) * u64::from(n_parts);
-        if n_segments > MAX_SEGMENTS {
-            let expected = format!("at most {MAX_SEGMENTS} relations times devices");
-            return Err(Error::config("devices", n_parts, &expected));
-        }
-        let n_nodes = pairs.n_nodes();
         let work = assign::Work {
             pairs,
             n_parts,
             model,
             block: block.max(1),
         };
-        let mut own_nodes = work.even_cut();
-        let segments = match method {
-            Method::M1 => work.fewest_edges(),
-            Method::M2 => work.snake(),
-            Method::Source => {
-                own_nodes = work.source_cut();
-                let row = assign::segments_of_cut(&own_nodes);
-                vec![row; pairs.n_relations() as usize]
-            }
+        let (relation_parts, own_nodes) = match method {
+            Method::M1 => (Some(work.fewest_edges()), work.even_cut()),
+            Method::M2 => (Some(work.snake()), work.even_cut()),
+            Method::Source => (None, work.source_cut()),
         };
         Ok(Partition {
-            method,
             n_parts,
-            n_nodes,
-            segments,
+            n_relations: pairs.n_relations(),
+            relation_parts,
             own_nodes,
             has_self_loops: model.self_loop,
         })
-    }
-
-    /// The method.
-    #[must_use]
-    pub fn method(&self) -> Method {
-        self.method
     }
 
     /// The number of parts.
@@ -167,49 +129,19 @@ impl Partition {
         self.n_parts
     }
 
-    /// The number of nodes of the graph that was cut.
-    #[must_use]
-    pub fn n_nodes(&self) -> u32 {
-        self.n_nodes
-    }
-
-    /// The number of relations of the graph that was cut.
-    #[must_use]
-    pub fn n_relations(&self) -> u32 {
-        self.segments.len() as u32
-    }
-
     /// The part that owns the edges of `relation` from `source`.
     ///
     /// # Panics
     /// When the graph has no such relation.
     ///
     /// # Complexity
-    /// O(log segments of the relation): one or a few.
+    /// O(1), and O(log parts) by [`Method::Source`].
     #[must_use]
     pub fn part_of(&self, source: u32, relation: u32) -> u32 {
-        let row = &self.segments[relation as usize];
-        let after = row.partition_point(|segment| segment.start <= source);
-        row[after - 1].part
-    }
-
-    /// The blocks that a part owns, by relation and then by source; ranges without a source are
-    /// left out.
-    #[must_use]
-    pub fn blocks(&self, part: u32) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        for (row, relation) in self.segments.iter().zip(0..) {
-            for (idx, segment) in row.iter().enumerate() {
-                let end = row.get(idx + 1).map_or(self.n_nodes, |next| next.start);
-                if segment.part == part && segment.start < end {
-                    blocks.push(Block {
-                        relation,
-                        sources: segment.start..end,
-                    });
-                }
-            }
+        match &self.relation_parts {
+            Some(parts) => parts[relation as usize],
+            None => self.owner_of(source),
         }
-        blocks
     }
 
     /// The nodes whose self loops a part has, and whose units it adds up and keeps.
@@ -222,23 +154,20 @@ impl Partition {
         self.own_nodes[part]..self.own_nodes[part + 1]
     }
 
+    fn n_nodes(&self) -> u32 {
+        self.own_nodes.last().copied().unwrap_or(0)
+    }
+
     /// The part whose own node that is.
     pub(crate) fn owner_of(&self, node: u32) -> u32 {
         let after = self.own_nodes.partition_point(|&border| border <= node);
         (after as u32 - 1).min(self.n_parts - 1)
     }
 
-    /// True if the model that was planned for has self loops.
+    /// True if parts are ranges of sources of all relations alike.
     #[must_use]
-    pub fn has_self_loops(&self) -> bool {
-        self.has_self_loops
-    }
-
-    /// The borders of the sources, for [`Method::Source`]: part p has sources `cut[p]..cut[p + 1]`
-    /// of all relations.
-    #[must_use]
-    pub fn source_cut(&self) -> Option<&[u32]> {
-        (self.method == Method::Source).then_some(&self.own_nodes)
+    pub fn is_by_source(&self) -> bool {
+        self.relation_parts.is_none()
     }
 
     /// The load of each part, counted in the whole graph.
@@ -252,7 +181,7 @@ impl Partition {
     pub fn loads(&self, pairs: &Pairs) -> Loads {
         assert_eq!(
             (pairs.n_nodes(), pairs.n_relations()),
-            (self.n_nodes, self.n_relations()),
+            (self.n_nodes(), self.n_relations),
             "the pairs of the graph that was cut"
         );
         Loads::of(self, pairs)

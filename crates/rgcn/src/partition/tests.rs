@@ -77,16 +77,7 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
     let mut sources = vec![BTreeSet::new(); n_parts];
     let mut relations = vec![BTreeSet::new(); n_parts];
     for edge in graph.edges() {
-        let owners: Vec<u32> = (0..partition.n_parts())
-            .filter(|&part| {
-                partition.blocks(part).iter().any(|block| {
-                    block.relation == edge.relation && block.sources.contains(&edge.source)
-                })
-            })
-            .collect();
-        assert_eq!(owners.len(), 1, "{edge:?} is in {owners:?}");
-        assert_eq!(owners[0], partition.part_of(edge.source, edge.relation));
-        let part = owners[0] as usize;
+        let part = partition.part_of(edge.source, edge.relation) as usize;
         loads[part].n_edges += 1;
         pairs[part].insert((edge.source, edge.relation));
         sources[part].insert(edge.source);
@@ -95,7 +86,7 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
     for part in 0..n_parts {
         let own = partition.own_nodes(part as u32);
         loads[part].n_own_nodes = own.len() as u64;
-        if partition.has_self_loops() {
+        if partition.has_self_loops {
             loads[part].n_self_loops = own.len() as u64;
             sources[part].extend(own);
         }
@@ -127,19 +118,11 @@ proptest! {
                 end = partition.own_nodes(part).end;
             }
             prop_assert_eq!(end, graph.n_nodes());
-            // Blocks of one relation cover its sources once.
-            let mut covered = vec![0u64; graph.n_relations() as usize];
             for part in 0..n_parts {
                 for border in [partition.own_nodes(part).start, partition.own_nodes(part).end] {
                     prop_assert!(border.is_multiple_of(block) || border == graph.n_nodes());
                 }
-                for owned in partition.blocks(part) {
-                    prop_assert!(owned.sources.start.is_multiple_of(block));
-                    let block = owned;
-                    covered[block.relation as usize] += block.sources.len() as u64;
-                }
             }
-            prop_assert!(covered.iter().all(|&n| n == u64::from(graph.n_nodes())));
         }
     }
 
@@ -153,7 +136,9 @@ proptest! {
             let rounds = graph.n_relations().div_ceil(n_parts) as usize;
             if method == Method::M2 {
                 for part in 0..n_parts {
-                    prop_assert!(partition.blocks(part).len() <= rounds);
+                    let relations = 0..graph.n_relations();
+                    let of_part = relations.filter(|&relation| partition.part_of(0, relation) == part);
+                    prop_assert!(of_part.count() <= rounds);
                 }
             }
         }
@@ -166,10 +151,10 @@ proptest! {
             Partition::new(&pairs, Method::Source, n_parts, cost_model(3), 1).unwrap();
         let loads = partition.loads(&pairs);
         prop_assert_eq!((loads.n_foreign_sources(), loads.n_foreign_pairs()), (0, 0));
-        let cut = partition.source_cut().unwrap();
+        prop_assert!(partition.is_by_source());
         for edge in graph.edges() {
-            let part = partition.part_of(edge.source, edge.relation) as usize;
-            prop_assert!((cut[part]..cut[part + 1]).contains(&edge.source));
+            let part = partition.part_of(edge.source, edge.relation);
+            prop_assert!(partition.own_nodes(part).contains(&edge.source));
         }
     }
 
