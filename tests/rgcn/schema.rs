@@ -41,6 +41,7 @@ const RGCN_PLAN: [(&str, &str); 22] = [
     ("edges_max_over_mean", "number"),
     ("bytes_per_device", "list"),
     ("bytes_whole", "count"),
+    ("nccl_bytes_per_device", "count"),
     ("replicated_bytes", "count"),
     ("split_relations", "count"),
     ("messages_per_step", "count"),

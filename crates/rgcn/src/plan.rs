@@ -135,6 +135,9 @@ pub struct Plan {
     pub bytes_per_device: Vec<u64>,
     /// The bytes of one device that has the whole.
     pub bytes_whole: u64,
+    /// The most bytes of NCCL's own buffers on a device, where cards exchange through it: they are
+    /// in none of the counts of bytes.
+    pub nccl_bytes_per_device: u64,
     /// Bytes of the input's rows that devices read and others own: copies that are sent in each
     /// step.
     pub replicated_bytes: u64,
@@ -214,6 +217,7 @@ impl Plan {
             edges_max_over_mean: loads.edges_max_over_mean(),
             bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
             bytes_whole,
+            nccl_bytes_per_device: options.nccl_bytes(),
             replicated_bytes: options.replicated(&loads),
             split_relations: loads.n_split_relations(),
             messages_per_step: exchanges.len() * options.n_pairs_of_devices(),
@@ -225,6 +229,13 @@ impl Plan {
         Ok((partition, plan))
     }
 }
+
+/// Bytes of NCCL's buffers on a card for each other one: of 32 channels, the most by default, each has
+/// 10 MiB of buffers and 2 MiB for each way. `NCCL_MAX_NCHANNELS` and `NCCL_BUFFSIZE` make them fewer.
+///
+/// # Source
+/// Allocations of an exchange among eight H100, <https://github.com/NVIDIA/nccl/issues/1685>.
+const NCCL_BYTES_PER_PEER: u64 = 32 * (14 << 20);
 
 /// The exchange after the messages of others' sources.
 const RETURNED: &str = "gradients of messages to their sources' owners";
@@ -246,6 +257,14 @@ impl PlanOptions {
     /// True if devices compute messages of others' sources.
     fn is_dealt_by_pair(&self) -> bool {
         self.n_devices > 1 && self.method != Method::Source
+    }
+
+    /// The most bytes of NCCL's own buffers on a device.
+    fn nccl_bytes(&self) -> u64 {
+        match self.device {
+            DeviceKind::Cuda(_) => NCCL_BYTES_PER_PEER * u64::from(self.n_devices - 1),
+            _ => 0,
+        }
     }
 
     fn device(&self, load: &Load, bytes: Bytes) -> DevicePlan {

@@ -61,7 +61,7 @@ impl<'a> Frame<'a> {
     }
 
     /// That of a dry run, which has no lists but their bytes.
-    fn dry(context: RankContext<'a>, tiles: Option<Tiles>) -> Frame<'a> {
+    pub(super) fn dry(context: RankContext<'a>, tiles: Option<Tiles>) -> Frame<'a> {
         let RankContext { layout, rank, .. } = context;
         let memory = Memory::dry();
         let counts = layout.counts().iter().map(|of_layer| &of_layer[rank]);
@@ -102,6 +102,7 @@ impl<'a> Frame<'a> {
         });
         let layers = layers.collect();
         let input = InputRows::new(self.context, &self.plans[0], &self.storage)?;
+        let input = input.with_moments(config.optimiser, &self.storage);
         Ok(self.network(layers, input))
     }
 
@@ -152,7 +153,7 @@ struct Fit {
     predicted_bytes: u64,
 }
 
-impl RankContext<'_> {
+impl<'a> RankContext<'a> {
     /// The bytes of the rank at the fullest moment of an epoch, with its sources in tiles or whole.
     ///
     /// Two epochs run on arrays without numbers: the second begins with all that the first leaves.
@@ -162,6 +163,11 @@ impl RankContext<'_> {
     /// # Complexity
     /// O(layers + blocks) behind [`Layout::counts`].
     pub(crate) fn dry_run(self, tiles: Option<Tiles>) -> Result<Bytes, Error> {
+        Ok(self.dry_epochs(tiles)?.memory.peak())
+    }
+
+    /// The network of a dry run after two epochs.
+    fn dry_epochs(self, tiles: Option<Tiles>) -> Result<Network<'a>, Error> {
         let mut network = Frame::dry(self, tiles).begin()?;
         let mut comm = Comm::dry_run(self.rank as u32, self.layout.n_ranks() as u32);
         let ranks = &mut RankComm::dry(&mut comm);
@@ -170,7 +176,31 @@ impl RankContext<'_> {
             let gradient = network.logits_gradient();
             network.backward(ranks, gradient, epoch + 1)?;
         }
-        Ok(network.memory.peak())
+        Ok(network)
+    }
+
+    /// The most bytes of the rank in a run that trains, and then makes the outputs of another layout.
+    ///
+    /// # Errors
+    /// As [`RankContext::dry_run`].
+    /// # Complexity
+    /// As [`RankContext::dry_run`] for both layouts.
+    pub(crate) fn dry_run_with(self, evaluated: Option<&Layout<'_>>) -> Result<u64, Error> {
+        let mut network = self.dry_epochs(None)?;
+        let trained = network.memory.peak().total();
+        let Some(layout) = evaluated else {
+            return Ok(trained);
+        };
+        network.keep_parameters();
+        let mut wider = network.for_outputs(layout, 2)?;
+        // The layers' parameters are counted where they were.
+        let kept = network.memory.clone();
+        let both = kept.held().total() + wider.memory.peak().total();
+        drop(network);
+        let mut comm = Comm::dry_run(self.rank as u32, layout.n_ranks() as u32);
+        wider.forward(&mut RankComm::dry(&mut comm), None)?;
+        let evaluated = kept.held().total() + wider.memory.peak().total();
+        Ok(trained.max(both).max(evaluated))
     }
 
     /// The tiles within the layout's budget; none where everything fits.

@@ -6,7 +6,7 @@ use shardgraph_random::KeyedRng;
 
 use super::comm::RankComm;
 use super::layout::RankContext;
-use crate::config::Config;
+use crate::config::{Config, Optimiser};
 use crate::layer::coefficients::glorot;
 use crate::layer::gradient_rows::GradientRows;
 use crate::layer::optimiser::{Moments, Rule};
@@ -77,7 +77,7 @@ impl InputRows {
         }
     }
 
-    /// Those of a rank before the first step; `plan` has the pairs of its sources.
+    /// Those of a rank before the first step, without moments; `plan` has the pairs of its sources.
     ///
     /// # Errors
     /// Where features on disk cannot be read.
@@ -114,9 +114,14 @@ impl InputRows {
         }
         input.rows = rows;
         input.largest = largest_magnitude(&input.rows);
-        let n_learnt = if input.is_fixed { 0 } else { input.rows.len() };
-        input.moments = Moments::new(memory, Purpose::Optimiser, config.optimiser, n_learnt);
         Ok(input)
+    }
+
+    /// The same with the moments of an optimiser before the first step.
+    pub(crate) fn with_moments(mut self, optimiser: Optimiser, memory: &Memory) -> InputRows {
+        let n_learnt = if self.is_fixed { 0 } else { self.rows.len() };
+        self.moments = Moments::new(memory, Purpose::Optimiser, optimiser, n_learnt);
+        self
     }
 
     /// The rows of some nodes, from these of all nodes, or where they are fixed from the features.

@@ -120,6 +120,18 @@ impl<'a> Network<'a> {
         Frame::new(context)?.begin()
     }
 
+    /// Gives back all arrays but the parameters: moments of rows, activations, sums and tables.
+    pub(crate) fn keep_parameters(&mut self) {
+        self.input.moments = Moments::default();
+        let by_layer = [&mut self.activations, &mut self.tables, &mut self.gathered];
+        for array in by_layer.into_iter().flatten() {
+            *array = Array::default();
+        }
+        self.materialised_weights = Array::default();
+        self.floats = Array::default();
+        self.fixed = Array::default();
+    }
+
     /// The parameters of this network for other outputs; rows that training did not touch are those
     /// that it would have left.
     pub(crate) fn for_outputs<'b>(
@@ -136,13 +148,15 @@ impl<'a> Network<'a> {
             rank: self.rank,
             n_classes: self.layers.last().map_or(0, |layer| layer.width as u32),
         };
-        let frame = Frame::new(context)?;
+        let frame = match self.memory.is_dry() {
+            true => Frame::dry(context, None),
+            false => Frame::new(context)?,
+        };
         let plan = &frame.plans[0];
         let mut input = InputRows::new(context, plan, &frame.storage)?;
-        if !input.is_fixed {
+        if !input.is_fixed && !self.memory.is_dry() {
             self.copy_rows(layout, plan, &mut input, n_steps);
         }
-        input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
         Ok(frame.network(self.layers.clone(), input))
     }

@@ -22,11 +22,11 @@ use crate::memory::{Array, Held, Memory, Purpose};
 pub(crate) struct Tiles {
     /// The sources of each tile, layer by layer.
     pub(crate) layers: Vec<Vec<Range<usize>>>,
-    /// The most bytes of two tiles of each layer: where rows are read, and where they take steps.
-    held_bytes: Vec<[u64; 2]>,
+    /// The bytes of each tile, layer by layer: where rows are read, and where they take steps.
+    bytes: Vec<Vec<[u64; 2]>>,
     buffers: RefCell<[Tile; 2]>,
-    /// The tiles of a dry run.
-    dry: RefCell<Held>,
+    /// The buffers of a dry run.
+    dry: RefCell<[Held; 2]>,
     pub(crate) traffic: Cell<Traffic>,
 }
 
@@ -235,20 +235,14 @@ impl TileSource<'_> {
                 ..self.rows
             },
         };
-        let held_bytes = layers.iter().enumerate();
-        let held_bytes =
-            held_bytes.map(|(layer, tiles)| [&read, self].map(|of| of.two(layer, tiles)));
+        let bytes = layers.iter().enumerate().map(|(layer, tiles)| {
+            let bytes = |tile| [&read, self].map(|of| of.bytes(layer, tile));
+            tiles.iter().map(bytes).collect()
+        });
         Tiles {
-            held_bytes: held_bytes.collect(),
+            bytes: bytes.collect(),
             ..Tiles::new(layers)
         }
-    }
-
-    /// The most bytes of two tiles of a layer that follow each other.
-    fn two(&self, layer: usize, tiles: &[Range<usize>]) -> u64 {
-        let bytes = |two: &[Range<usize>]| two.iter().map(|tile| self.bytes(layer, tile)).sum();
-        let pairs = tiles.windows(2.min(tiles.len().max(1))).map(bytes);
-        pairs.max().unwrap_or(0)
     }
 }
 
@@ -267,18 +261,19 @@ impl Tiles {
     /// These without their buffers, for a dry run.
     pub(crate) fn dry(&self) -> Tiles {
         Tiles {
-            held_bytes: self.held_bytes.clone(),
+            bytes: self.bytes.clone(),
             ..Tiles::default()
         }
     }
 
-    /// Counts what a pass holds of two tiles, which stay until the next one.
+    /// Counts the tiles that a pass loads, each in the buffer of the last but one; two stay until the next pass.
     pub(crate) fn dry_pass(&self, layer: usize, has_steps: bool, memory: &Memory) {
-        let of_layer = self.held_bytes.get(layer);
-        let n_bytes = of_layer.map_or(0, |bytes| bytes[usize::from(has_steps)]);
-        let mut held = self.dry.borrow_mut();
-        *held = Held::default();
-        *held = memory.hold(Purpose::Weights, n_bytes);
+        let mut buffers = self.dry.borrow_mut();
+        for bytes in self.bytes.get(layer).into_iter().flatten() {
+            buffers[0] = Held::default();
+            buffers[0] = memory.hold(Purpose::Weights, bytes[usize::from(has_steps)]);
+            buffers.swap(0, 1);
+        }
     }
 
     /// Calls `work` for each tile of a layer, in the order of the sources.

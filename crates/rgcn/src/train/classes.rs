@@ -11,7 +11,7 @@ use super::evaluation::{held_out, labelled};
 use super::execution::Execution;
 use super::folder::{Run, Saved};
 use super::inputs::{Epochs, Inputs};
-use super::memory::{self, DeviceMemory, Here};
+use super::memory::{self, DeviceMemory, Here, RunLayouts};
 use super::model::{Model, Start};
 use super::report::{EpochReport, NodeUnits, Outcome, Prediction, ValidScores};
 use super::run::EpochTrainer;
@@ -137,8 +137,11 @@ impl<'a> WholeJob<'a> {
             Mode::Full => None,
             Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
         };
-        let layouts: Vec<&Layout<'_>> = [&layout].into_iter().chain(&evaluated).collect();
-        memory::check(config, n_classes, &layouts, options, here)?;
+        let layouts = RunLayouts {
+            trained: &layout,
+            evaluated: evaluated.as_ref(),
+        };
+        memory::check(config, n_classes, layouts, options, here)?;
         let job = WholeJob {
             inputs,
             layout,
@@ -232,6 +235,7 @@ impl<'a> WholeJob<'a> {
         };
         let learnt = nodes_of(&self.train);
         let of_learnt = classes(&mut network, &learnt, ranks)?;
+        network.keep_parameters();
         let mut wider = network.for_outputs(layout, n_steps)?;
         drop(network);
         let held_out = held_out(self.inputs.labels);

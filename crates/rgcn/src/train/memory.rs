@@ -94,6 +94,13 @@ impl Here {
     }
 }
 
+/// The layouts of a run's training, and of the outputs that it makes at its end where epochs do not reach them.
+#[derive(Clone, Copy)]
+pub(super) struct RunLayouts<'l> {
+    pub(super) trained: &'l Layout<'l>,
+    pub(super) evaluated: Option<&'l Layout<'l>>,
+}
+
 /// Refuses a run whose ranks do not fit: none on its device, or those of this process in its memory
 /// together.
 ///
@@ -102,28 +109,28 @@ impl Here {
 pub(super) fn check(
     config: &Config,
     n_classes: u32,
-    layouts: &[&Layout<'_>],
+    layouts: RunLayouts<'_>,
     options: &RunOptions,
     here: Here,
 ) -> Result<(), Error> {
     let all = 0..options.n_ranks as usize;
     let ranks = here.ranks(options.n_ranks);
     let (mut needed, mut n_materialised) = (0, 0);
-    for layout in layouts {
-        let context = |rank| RankContext {
-            config,
-            layout,
-            rank,
-            n_classes,
-        };
-        for rank in ranks.clone() {
-            needed += context(rank).dry_run(None)?.total();
-            if layout.materialises {
-                n_materialised += layout.n_materialised(rank, config.widths(n_classes)[0]);
-            }
-        }
-        if options.budget_per_device.is_some() && options.device.is_host() {
-            all.clone().try_for_each(|rank| context(rank).check_fit())?;
+    let RunLayouts { trained, evaluated } = layouts;
+    let context = |layout, rank| RankContext {
+        config,
+        layout,
+        rank,
+        n_classes,
+    };
+    for rank in ranks {
+        needed += context(trained, rank).dry_run_with(evaluated)?;
+        n_materialised += trained.n_materialised(rank, config.widths(n_classes)[0]);
+    }
+    if options.budget_per_device.is_some() && options.device.is_host() {
+        for layout in [trained].into_iter().chain(evaluated) {
+            all.clone()
+                .try_for_each(|rank| context(layout, rank).check_fit())?;
         }
     }
     let materialised = match n_materialised {
