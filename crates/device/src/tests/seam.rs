@@ -272,6 +272,37 @@ fn bytes_that_are_held_are_counted() {
     }
 }
 
+/// What a stream for copies takes and moves counts with the stream beside it, and so does what was given back while
+/// another stream may take more.
+#[test]
+fn a_stream_for_copies_counts_with_the_one_beside_it() {
+    for device in gpus() {
+        let kind = device.kind();
+        for device in [device.new_stream().unwrap(), Device::dry_run(kind).unwrap()] {
+            let copies = device.copy_stream().unwrap();
+            let before = device.traffic().to_device_bytes;
+            let mut x = copies.upload(&[1.0f32; 10]).unwrap();
+            assert_eq!([&device, &copies].map(Device::held_bytes), [40, 40]);
+            assert_eq!(device.traffic().to_device_bytes - before, 40);
+            assert!(!device.owns(&x));
+            device.adopt(&mut x).unwrap();
+            assert!(device.owns(&x));
+            let (y, kept) = device.keep_peak(|| {
+                let work: Buffer = device.zeros(100).unwrap();
+                let y: Buffer = device.zeros(10).unwrap();
+                drop(work);
+                y
+            });
+            let z: Buffer = copies.zeros(20).unwrap();
+            assert_eq!(device.held_bytes(), 40 + 440 + 80);
+            drop(kept);
+            assert_eq!(device.held_bytes(), 40 + 40 + 80);
+            drop((x, y, z));
+            assert_eq!((device.held_bytes(), device.take_peak_bytes()), (0, 560));
+        }
+    }
+}
+
 /// The work of the test above without the device: its peak, and not a byte of its own.
 #[test]
 fn a_dry_run_holds_what_the_device_would() {
