@@ -27,7 +27,7 @@ fn rgcn_info() {
     assert_schema(&answer, &expected);
 }
 
-const RGCN_PLAN: [(&str, &str); 22] = [
+const RGCN_PLAN: [(&str, &str); 23] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
