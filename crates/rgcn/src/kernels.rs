@@ -76,6 +76,26 @@ impl Terms {
     fn args(self) -> [Arg<'static>; 3] {
         [self.source_len, self.n_terms, self.width].map(|n| Arg::u32(n as u32))
     }
+
+    /// Launches a kernel with a thread for each number of `out`, which has `n_rows` rows.
+    ///
+    /// # Safety
+    /// As [`Device::launch`].
+    unsafe fn launch<const N: usize>(
+        self,
+        device: &Device,
+        kernel: &'static str,
+        read: [Arg<'_>; N],
+        out: &mut Buffer,
+        n_rows: usize,
+    ) -> Result<(), Error> {
+        let shape = Launch::threads(out.len(), BLOCK);
+        let mut args: Vec<Arg<'_>> = read.into();
+        args.extend([Arg::write(out), Arg::u32(n_rows as u32)]);
+        args.extend(self.args());
+        // SAFETY: the caller's promise.
+        unsafe { device.launch(kernel, shape, &args) }
+    }
 }
 
 impl PairLists {
@@ -154,19 +174,15 @@ impl PairLists {
             "relation_messages_bases_fwd",
             "relation_messages_weights_fwd",
         );
-        let shape = Launch::threads(out.len(), BLOCK);
-        let mut args = vec![
+        let read = [
             Arg::read(x),
             Arg::read(table),
             Arg::read(&self.sources),
             Arg::read(&self.relations),
-            Arg::write(out),
-            Arg::u32(self.n_pairs as u32),
         ];
-        args.extend(terms.args());
         // SAFETY: the lengths of x, table and out are checked above; sources and relations number
         // their rows (`upload`).
-        unsafe { device.launch(kernel, shape, &args) }
+        unsafe { terms.launch(device, kernel, read, out, self.n_pairs) }
     }
 
     /// The gradient of the sources' rows from that of the messages.
@@ -190,19 +206,15 @@ impl PairLists {
             "relation_messages_bases_source_bwd",
             "relation_messages_weights_source_bwd",
         );
-        let shape = Launch::threads(dx.len(), BLOCK);
-        let mut args = vec![
+        let read = [
             Arg::read(table),
             Arg::read(dy),
             Arg::read(&self.starts),
             Arg::read(&self.relations),
-            Arg::write(dx),
-            Arg::u32(self.n_sources as u32),
         ];
-        args.extend(terms.args());
         // SAFETY: the lengths of table, dy and dx are checked above; starts ascend to the number of
         // pairs, and relations number the table's rows (`upload`).
-        unsafe { device.launch(kernel, shape, &args) }
+        unsafe { terms.launch(device, kernel, read, dx, self.n_sources) }
     }
 
     /// The gradient of the relations' rows from that of the messages.
@@ -286,18 +298,11 @@ impl PairLists {
         dy: &Buffer,
     ) -> Result<Buffer, Error> {
         let mut out = device.allocate(checks::elements(&[self.n_pairs, terms.n_terms]))?;
-        let shape = Launch::threads(out.len(), BLOCK);
-        let mut args = vec![
-            Arg::read(x),
-            Arg::read(dy),
-            Arg::read(&self.sources),
-            Arg::write(&mut out),
-            Arg::u32(self.n_pairs as u32),
-        ];
-        args.extend(terms.args());
+        let (kernel, n_pairs) = ("relation_messages_bases_relation_bwd", self.n_pairs);
+        let read = [Arg::read(x), Arg::read(dy), Arg::read(&self.sources)];
         // SAFETY: the caller checked the lengths of x and dy, and out has n_terms numbers a pair;
         // sources number the rows of x (`upload`).
-        unsafe { device.launch("relation_messages_bases_relation_bwd", shape, &args)? };
+        unsafe { terms.launch(device, kernel, read, &mut out, n_pairs)? };
         Ok(out)
     }
 

@@ -138,25 +138,6 @@ impl Import {
         self.files = files;
         Ok(())
     }
-
-    /// The edges of one file as a graph over all nodes and relations.
-    ///
-    /// # Panics
-    /// When there are no more than `file_idx` files.
-    ///
-    /// # Errors
-    /// None: the ids were checked with the whole.
-    pub fn file_graph(&self, file_idx: usize) -> Result<RelationalGraph, Error> {
-        let range = self.files[file_idx].clone();
-        let (sources, relations, targets) = self.graph.columns();
-        RelationalGraph::new(
-            self.graph.n_nodes(),
-            self.graph.n_relations(),
-            sources[range.clone()].to_vec(),
-            relations[range.clone()].to_vec(),
-            targets[range].to_vec(),
-        )
-    }
 }
 
 /// The new id of each node of the graph before pruning.

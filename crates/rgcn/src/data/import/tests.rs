@@ -398,8 +398,6 @@ fn splits_share_one_space_of_ids() {
     let import = importer.finish().unwrap();
     assert_eq!(import.files, [0..2, 2..4]);
     assert_eq!((import.graph.n_nodes(), import.graph.n_relations()), (4, 2));
-    let train = import.file_graph(0).unwrap();
-    assert_eq!((train.n_nodes(), train.n_edges()), (4, 2));
     // Blank nodes belong to their file; names and numbers do not mix.
     let mut importer = Importer::new(ImportOptions::default());
     let blank = b"_:x <a:p> <a:o> .\n";
