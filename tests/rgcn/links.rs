@@ -328,7 +328,7 @@ fn blocks_are_the_same_on_any_number_of_ranks() {
     assert_eq!(whole["settings"]["bases"], 0);
 }
 
-const KEYS: [(&str, &str); 29] = [
+const KEYS: [(&str, &str); 30] = [
     ("task", "string"),
     ("graph", "string"),
     ("nodes", "count"),
@@ -354,6 +354,7 @@ const KEYS: [(&str, &str); 29] = [
     ("final_loss", "number"),
     ("bytes", "count"),
     ("predicted_bytes", "count"),
+    ("peak_bytes", "count"),
     ("params_hash", "string"),
     ("peak_mib", "number"),
     ("load_seconds", "number"),
@@ -393,6 +394,7 @@ fn answers_say_what_ranks_are_measured_with() {
         "final_loss",
         "bytes",
         "predicted_bytes",
+        "peak_bytes",
         "params_hash",
     ];
     let keys: Vec<_> = KEYS

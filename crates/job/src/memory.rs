@@ -4,7 +4,7 @@
 //! so loops over their numbers end at once.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a job, by what they are for.
@@ -143,6 +143,19 @@ impl<B: Bytes> Memory<B> {
         };
         array.reserve(capacity);
         array
+    }
+
+    /// A copy of an array, which may be of another account or purpose.
+    #[must_use]
+    pub fn duplicate<T: Copy + Default>(
+        &self,
+        purpose: B::Purpose,
+        array: &Array<T, B>,
+    ) -> Array<T, B> {
+        match self.is_dry {
+            true => self.zeros(purpose, array.len()),
+            false => self.copy(purpose, array),
+        }
     }
 
     /// An array of these numbers.
@@ -292,6 +305,23 @@ impl<T: Copy + Default, B: Bytes> Array<T, B> {
         self.values.shrink_to(values.len());
         (self.len, self.capacity) = (0, self.values.capacity());
         self.extend(values);
+    }
+
+    /// Some of its numbers; none in a dry run.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> &[T] {
+        match self.held.is_dry() {
+            true => &[],
+            false => &self.values[range],
+        }
+    }
+
+    /// The same, for writing.
+    pub fn part_mut(&mut self, range: Range<usize>) -> &mut [T] {
+        match self.held.is_dry() {
+            true => &mut [],
+            false => &mut self.values[range],
+        }
     }
 
     /// The numbers, which are no longer counted.

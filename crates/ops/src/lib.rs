@@ -53,7 +53,7 @@ pub use adjacency::{Adjacency, BitPath, Block, ResidentAdjacency};
 pub use blocks::{block_matmul, block_outer};
 pub use elementwise::{Binary, Unary, binary, binary_column, relu, scale, unary};
 pub use loss::{Loss, loss, loss_grad};
-pub use matmul::{linear, matmul};
+pub use matmul::{linear, matmul, matmul_of_slices};
 pub use optimiser::{Adam, RmsProp, adam, rms_prop, sgd};
 pub use rows::{Copy2d, RowIndex, copy_2d, gather_rows, row_sums, scale_rows, scatter_rows};
 pub use shape::Rows;

@@ -52,6 +52,39 @@ pub fn matmul(
     launch(device, shape, a, b, out)
 }
 
+/// The same of rows in host memory that are no buffers.
+///
+/// # Shapes
+/// As in [`MatMul`].
+/// # Errors
+/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+/// # Determinism
+/// The bits of [`matmul`] on the host.
+///
+/// ```
+/// use shardgraph_ops::{MatMul, matmul_of_slices};
+/// let shape = MatMul { rows: 1, inner: 2, cols: 1, transpose_a: false, transpose_b: false };
+/// let mut out = [0.0];
+/// matmul_of_slices(shape, &[2.0, 3.0], &[5.0, 7.0], &mut out)?;
+/// assert_eq!(out, [31.0]);
+/// # Ok::<(), shardgraph_device::Error>(())
+/// ```
+pub fn matmul_of_slices(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    let operands = [
+        ("a", [shape.rows, shape.inner], a.len()),
+        ("b", [shape.inner, shape.cols], b.len()),
+        ("out", [shape.rows, shape.cols], out.len()),
+    ];
+    for (operand, sides, found) in operands {
+        let wanted = checks::elements(&sides);
+        if found != wanted {
+            return Err(Error::length("matmul_of_slices", operand, wanted, found));
+        }
+    }
+    product_on_host(shape, a, b, out);
+    Ok(())
+}
+
 /// `out = op(x) * op(w) + row`, then `max(., 0)` if `relu`: a layer of a network, with the bits of a product, a sum and
 /// a relu one by one.
 ///

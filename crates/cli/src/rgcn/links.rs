@@ -255,6 +255,8 @@ struct Training {
     bytes: u64,
     /// Bytes that all ranks were predicted to hold at the fullest moment.
     predicted_bytes: u64,
+    /// Those that they held.
+    peak_bytes: u64,
     params_hash: String,
 }
 
@@ -451,6 +453,7 @@ fn training(outcome: &LinkOutcome) -> Training {
         final_loss: outcome.reports.last().map(|report| report.loss),
         bytes: outcome.n_bytes,
         predicted_bytes: outcome.predicted_bytes,
+        peak_bytes: outcome.peak_bytes,
         params_hash: format!("{:016x}", outcome.params_hash),
     }
 }

@@ -205,6 +205,10 @@ impl Known {
         }
     }
 
+    pub(crate) fn n_bytes(&self) -> u64 {
+        12 * (self.heads.len() + self.tails.len()) as u64
+    }
+
     /// The ends that are true where `triple` has its own, which is among them if it is known.
     pub(crate) fn ends(&self, triple: Edge, side: Side) -> impl Iterator<Item = u32> + '_ {
         let keys = match side {

@@ -9,7 +9,7 @@ use super::data::Side;
 use crate::Edge;
 use crate::layer::coefficients::glorot;
 use crate::layer::optimiser::Moments;
-use crate::memory::{Memory, Purpose};
+use crate::memory::{Array, Memory, Purpose};
 
 /// A vector for each relation.
 #[derive(Clone, Debug)]
@@ -19,8 +19,9 @@ pub(crate) struct Decoder {
     /// Relations of the data, where heads are asked for by vectors of inverse ones behind them.
     pub(crate) n_reciprocal: Option<u32>,
     /// `width` numbers a relation.
-    pub(crate) relations: Vec<f32>,
+    pub(crate) relations: Array<f32>,
     pub(crate) moments: Moments,
+    pub(super) memory: Memory,
 }
 
 /// Some true triples and the nodes that corrupt each of them: the first half their tails, the
@@ -39,33 +40,33 @@ pub(crate) struct LossScale {
 }
 
 /// Gradients of nodes' units and of the relations' vectors.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct DecoderGradients {
-    pub(crate) units: Vec<f32>,
-    pub(crate) relations: Vec<f32>,
+    pub(crate) units: Array<f32>,
+    pub(crate) relations: Array<f32>,
 }
 
 impl Decoder {
     /// Before the first step: as a matrix of relations by units.
-    pub(crate) fn new(config: &LinkConfig, n_relations: u32) -> Decoder {
+    pub(crate) fn new(config: &LinkConfig, n_relations: u32, memory: &Memory) -> Decoder {
         let (width, encoder) = (config.width, &config.encoder);
         let n_reciprocal = config.reciprocal.then_some(n_relations);
         let n_relations = n_relations as usize * (1 + usize::from(config.reciprocal));
-        let mut relations = vec![0.0; n_relations * width];
+        let mut relations = memory.zeros(Purpose::Parameters, n_relations * width);
         let mut stream = KeyedRng::new(encoder.seed, "rgcn links relations", 0);
         glorot(&mut stream, [n_relations, width], &mut relations);
-        let memory = Memory::default();
         Decoder {
             width,
             kind: config.decoder,
             n_reciprocal,
             moments: Moments::new(
-                &memory,
-                Purpose::Optimiser,
+                memory,
+                Purpose::Parameters,
                 encoder.optimiser,
                 relations.len(),
             ),
             relations,
+            memory: memory.clone(),
         }
     }
 
@@ -112,9 +113,10 @@ impl Decoder {
         gradients: &mut DecoderGradients,
     ) -> f64 {
         let width = self.width;
-        let mut gathered = Vec::with_capacity(chunk.negatives.len() * width);
-        for &node in chunk.negatives {
-            gathered.extend_from_slice(row(units, node, width));
+        let n_numbers = chunk.negatives.len() * width;
+        let mut gathered = self.memory.zeros(Purpose::Gradients, n_numbers);
+        for (row_of_node, &node) in gathered.chunks_exact_mut(width).zip(chunk.negatives) {
+            row_of_node.copy_from_slice(row(units, node, width));
         }
         let mut pass = ChunkPass {
             decoder: self,
@@ -123,11 +125,14 @@ impl Decoder {
                 Some(_) => chunk.negatives.len(),
                 None => chunk.negatives.len().div_ceil(2),
             },
-            gradient: vec![0.0; gathered.len()],
+            gradient: self.memory.zeros(Purpose::Gradients, n_numbers),
             gathered,
             scores: Vec::new(),
             work: vec![0.0; 4 * width],
         };
+        if self.memory.is_dry() {
+            return 0.0;
+        }
         let arch = Arch::new();
         let mut sum = 0.0;
         for &triple in chunk.triples {
@@ -151,8 +156,8 @@ struct ChunkPass<'a> {
     /// The number of them that corrupt tails.
     n_tails: usize,
     /// The units of the negatives, and their gradients.
-    gathered: Vec<f32>,
-    gradient: Vec<f32>,
+    gathered: Array<f32>,
+    gradient: Array<f32>,
     /// Of the true triple, then of the corrupted ones; they become their slopes.
     scores: Vec<f32>,
     /// Queries for tails and heads, and the gradients of both.

@@ -14,24 +14,31 @@ use crate::model::comm::RankComm;
 /// A vector for each node. Every rank has all of them, and steps its own nodes'.
 #[derive(Clone, Debug)]
 pub(super) struct Embeddings {
-    pub(super) values: Vec<f32>,
+    pub(super) values: Array<f32>,
     width: usize,
     blocks: NodeBlocks,
+    memory: Memory,
     /// Of this rank's nodes.
     moments: Moments,
 }
 
 impl Embeddings {
     /// Before the first step: as a matrix of nodes by units.
-    pub(super) fn new(config: &LinkConfig, n_nodes: u32, blocks: NodeBlocks) -> Embeddings {
+    pub(super) fn new(
+        config: &LinkConfig,
+        n_nodes: u32,
+        blocks: NodeBlocks,
+        memory: &Memory,
+    ) -> Embeddings {
         let width = config.width;
-        let mut values = vec![0.0; n_nodes as usize * width];
+        let mut values = memory.zeros(Purpose::Weights, n_nodes as usize * width);
         let mut stream = KeyedRng::new(config.encoder.seed, "rgcn links units", 0);
         glorot(&mut stream, [n_nodes as usize, width], &mut values);
         let n_own = blocks.own_nodes().len() * width;
-        let (memory, optimiser) = (Memory::default(), config.encoder.optimiser);
+        let optimiser = config.encoder.optimiser;
         Embeddings {
-            moments: Moments::new(&memory, Purpose::Optimiser, optimiser, n_own),
+            moments: Moments::new(memory, Purpose::Optimiser, optimiser, n_own),
+            memory: memory.clone(),
             values,
             width,
             blocks,
@@ -46,37 +53,42 @@ impl Embeddings {
         ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
         let nodes = self.blocks.own_nodes();
-        let own = &mut self.values[nodes.start * self.width..nodes.end * self.width];
+        let numbers = nodes.start * self.width..nodes.end * self.width;
+        let n_own = numbers.len();
+        let own = self.values.part_mut(numbers);
         rule.step(own, own_gradient, self.moments.of(0..own_gradient.len()));
         if !ranks.are_alone() {
-            let own = own.to_vec();
+            let mut sent = self.memory.zeros(Purpose::Gradients, n_own);
+            sent.copy_from_slice(own);
             let counts = self.blocks.counts(self.width);
             ranks.run(Op::AllGatherV {
-                send: (&own).into(),
-                recv: (&mut self.values).into(),
+                send: sent[..].into(),
+                recv: (&mut self.values[..]).into(),
                 counts: &counts,
             })?;
         }
         Ok(())
     }
 
-    /// All vectors and the means of all ranks.
-    pub(super) fn gather(&self, ranks: &mut RankComm<'_>) -> Result<[Vec<f32>; 3], Error> {
-        let mut gather = |own: &Array<f32>| match own.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.blocks.gather_rows(own, self.width, ranks),
+    /// All vectors and the means of all ranks, for an account of their own.
+    pub(super) fn gather(&self, ranks: &mut RankComm<'_>) -> Result<[Array<f32>; 3], Error> {
+        let memory = &Memory::default();
+        let mut gather = |own: &Array<f32>| match own.len() {
+            0 => Ok(Array::default()),
+            _ => self.blocks.gather_rows(own, self.width, ranks, memory),
         };
         let first = gather(&self.moments.first)?;
         let second = gather(&self.moments.second)?;
-        Ok([self.values.clone(), first, second])
+        let values = memory.duplicate(Purpose::Copies, &self.values);
+        Ok([values, first, second])
     }
 
     /// Takes over vectors, and this rank's part of their means, of lengths that fit.
-    pub(super) fn load(&mut self, saved: &[Vec<f32>; 3]) {
+    pub(super) fn load(&mut self, saved: &[Array<f32>; 3]) {
         let nodes = self.blocks.own_nodes();
         let own = nodes.start * self.width..nodes.end * self.width;
         let [values, first, second] = saved;
-        self.values.clone_from(values);
+        self.values.copy_from_slice(values);
         for (means, saved) in [
             (&mut self.moments.first, first),
             (&mut self.moments.second, second),
@@ -89,9 +101,9 @@ impl Embeddings {
 
     /// The lengths of what [`Embeddings::gather`] gives.
     pub(super) fn lengths(&self) -> [usize; 3] {
-        let whole = |means: &Array<f32>| match means.is_empty() {
-            true => 0,
-            false => self.values.len(),
+        let whole = |means: &Array<f32>| match means.len() {
+            0 => 0,
+            _ => self.values.len(),
         };
         let moments = &self.moments;
         [
@@ -99,10 +111,5 @@ impl Embeddings {
             whole(&moments.first),
             whole(&moments.second),
         ]
-    }
-
-    /// Numbers that this rank holds.
-    pub(super) fn n_floats(&self) -> usize {
-        self.values.len() + self.moments.len()
     }
 }

@@ -11,9 +11,10 @@ use super::kvsall::NodeBlocks;
 use crate::Error;
 use crate::layer::coefficients::WeightScheme;
 use crate::layer::plan::LayerPlan;
-use crate::memory::Purpose;
+use crate::memory::{Array, Held, Purpose};
 use crate::model::backward::StepRules;
 use crate::model::comm::RankComm;
+use crate::model::frame::{Frame, list_bytes};
 use crate::model::layout::{Layout, RankContext};
 use crate::model::network::{Gradients, Network};
 
@@ -22,8 +23,10 @@ pub(super) struct Encoder<'a> {
     pub(super) network: Network<'a>,
     /// The messages along all training triples.
     whole: Vec<Arc<LayerPlan>>,
+    /// The bytes of a step's own messages.
+    step_lists: Held,
     /// A row for each node, those of other ranks too.
-    pub(super) units: Vec<f32>,
+    pub(super) units: Array<f32>,
     is_residual: bool,
 }
 
@@ -40,33 +43,42 @@ pub(super) enum Messages<'m> {
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder before the first step. A residual one has the vectors that a decoder alone begins
-    /// with.
+    /// An encoder before the first step, or that of a dry run. A residual one has the vectors that a
+    /// decoder alone begins with.
     pub(super) fn new(
         config: &'a LinkConfig,
         layout: &'a Layout<'a>,
         rank: usize,
+        is_dry: bool,
     ) -> Result<Encoder<'a>, Error> {
-        let mut network = Network::new(RankContext {
+        let context = RankContext {
             config: &config.encoder,
             layout,
             rank,
             n_classes: config.width as u32,
-        })?;
+        };
+        let mut network = match is_dry {
+            true => Frame::dry(context, None).begin()?,
+            false => Network::new(context)?,
+        };
         if config.residual {
             let n_nodes = layout.graph.n_nodes();
-            let vectors = Embeddings::new(config, n_nodes, NodeBlocks::new(n_nodes, 0, 1));
+            let blocks = NodeBlocks::new(n_nodes, 0, 1);
+            let vectors = Embeddings::new(config, n_nodes, blocks, &network.memory);
             let own = layout.places(0, rank);
-            let own = own.start * config.width..own.end * config.width;
-            network.input.rows.copy_from_slice(&vectors.values[own]);
+            let own = vectors
+                .values
+                .part(own.start * config.width..own.end * config.width);
+            network.input.rows.copy_from_slice(own);
         }
-        if config.warm_epochs > 0 {
+        if config.warm_epochs > 0 && !is_dry {
             silence(&mut network);
         }
         Ok(Encoder {
             whole: network.plans.clone(),
+            step_lists: Held::default(),
+            units: network.memory.zeros(Purpose::Copies, 0),
             network,
-            units: Vec::new(),
             is_residual: config.residual,
         })
     }
@@ -78,13 +90,28 @@ impl<'a> Encoder<'a> {
         step: Option<u32>,
         ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
+        // Those of the step before are given back first.
+        self.network.plans = self.whole.clone();
+        self.step_lists = Held::default();
+        let is_dry = self.network.memory.is_dry();
         let network = &mut self.network;
-        network.plans = match messages {
+        let plans = match messages {
             Messages::None => return self.take_units(false, ranks),
             Messages::All => self.whole.clone(),
-            Messages::Along(is_kept) => network.layout.plans_along(network.rank, is_kept),
+            Messages::Along(is_kept) => {
+                let n_bytes = network.layout.normaliser_bytes();
+                let _normalisers = network.memory.hold(Purpose::Edges, n_bytes);
+                network.layout.plans_along(network.rank, is_kept)
+            }
             Messages::Planned(plans) => plans,
         };
+        if !Arc::ptr_eq(&plans[0], &self.whole[0]) {
+            let n_bytes = list_bytes(&plans, &[]);
+            self.step_lists = network.memory.hold(Purpose::Edges, n_bytes);
+        }
+        if !is_dry {
+            network.plans = plans;
+        }
         network.forward(ranks, step)?;
         self.take_units(true, ranks)
     }
@@ -92,10 +119,13 @@ impl<'a> Encoder<'a> {
     /// Gathers the units of all ranks' nodes.
     fn take_units(&mut self, has_messages: bool, ranks: &mut RankComm<'_>) -> Result<(), Error> {
         let network = &self.network;
-        let mut own = match has_messages {
-            true => network.logits().to_vec(),
-            false => network.input.rows.to_vec(),
-        };
+        let mut own = network.memory.duplicate(
+            Purpose::Copies,
+            match (has_messages, network.activations.last()) {
+                (true, Some(logits)) => logits,
+                _ => &network.input.rows,
+            },
+        );
         if has_messages && self.is_residual {
             add(&network.input.rows, &mut own);
         }
@@ -104,10 +134,10 @@ impl<'a> Encoder<'a> {
             return Ok(());
         }
         let counts = network.counts(network.layers.len() - 1);
-        self.units.resize(counts.iter().sum(), 0.0);
+        self.units.resize(counts.iter().sum());
         ranks.run(Op::AllGatherV {
-            send: (&own).into(),
-            recv: (&mut self.units).into(),
+            send: own[..].into(),
+            recv: (&mut self.units[..]).into(),
             counts: &counts,
         })
     }
@@ -116,7 +146,7 @@ impl<'a> Encoder<'a> {
     /// nodes' vectors alone.
     pub(super) fn gradients(
         &mut self,
-        of_units: &[f32],
+        of_units: &Array<f32>,
         has_messages: bool,
         n_steps: u32,
         ranks: &mut RankComm<'_>,
@@ -124,14 +154,16 @@ impl<'a> Encoder<'a> {
         let network = &mut self.network;
         let places = network.layout.places(network.layers.len(), network.rank);
         let width = of_units.len() / network.layout.graph.n_nodes().max(1) as usize;
-        let own = &of_units[places.start * width..places.end * width];
+        let numbers = places.start * width..places.end * width;
+        let own = of_units.part(numbers.clone());
+        let mut of_logits = network.memory.zeros(Purpose::Gradients, numbers.len());
+        of_logits.copy_from_slice(own);
         if !has_messages {
             return Ok(Gradients {
-                rows: own.to_vec(),
+                rows: of_logits,
                 shared: Vec::new(),
             });
         }
-        let of_logits = network.memory.copy(Purpose::Gradients, own);
         let mut gradients = network.gradients(ranks, of_logits, n_steps)?;
         if self.is_residual {
             add(own, &mut gradients.rows);
@@ -139,9 +171,11 @@ impl<'a> Encoder<'a> {
         Ok(gradients)
     }
 
-    /// Steps along gradients.
+    /// Steps along gradients; a dry run has none.
     pub(super) fn step(&mut self, rules: StepRules, gradients: &Gradients) {
-        self.network.step_along(rules, gradients);
+        if !self.network.memory.is_dry() {
+            self.network.step_along(rules, gradients);
+        }
     }
 }
 

@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use pulp::Arch;
 use shardgraph_collectives::Op;
-use shardgraph_device::{Buffer, Device};
-use shardgraph_ops::{MatMul, matmul};
+use shardgraph_ops::{MatMul, matmul_of_slices};
 use shardgraph_random::KeyedRng;
 
 use super::decoder::{Decoder, dot, row};
 use super::questions::Asked;
 use crate::Error;
+use crate::memory::{Array, Memory, Purpose};
 use crate::model::comm::RankComm;
 
 /// Blocks of nodes: the most ranks that share a step.
@@ -68,32 +68,39 @@ impl NodeBlocks {
         own: &[f32],
         width: usize,
         ranks: &mut RankComm<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        gather(own, &self.counts(width), ranks)
+        memory: &Memory,
+    ) -> Result<Array<f32>, Error> {
+        gather(own, &self.counts(width), ranks, memory)
     }
 
     /// Numbers of all blocks, `len` a block.
     fn gather_blocks(
         &self,
-        own: Vec<f32>,
+        own: Array<f32>,
         len: usize,
         ranks: &mut RankComm<'_>,
-    ) -> Result<Vec<f32>, Error> {
+        memory: &Memory,
+    ) -> Result<Array<f32>, Error> {
         if self.n_ranks == 1 {
             return Ok(own);
         }
         let counts: Vec<usize> = (0..self.n_ranks)
             .map(|rank| self.blocks_of(rank).len() * len)
             .collect();
-        gather(&own, &counts, ranks)
+        gather(&own, &counts, ranks, memory)
     }
 }
 
-fn gather(own: &[f32], counts: &[usize], ranks: &mut RankComm<'_>) -> Result<Vec<f32>, Error> {
-    let mut all = vec![0.0; counts.iter().sum()];
+fn gather(
+    own: &[f32],
+    counts: &[usize],
+    ranks: &mut RankComm<'_>,
+    memory: &Memory,
+) -> Result<Array<f32>, Error> {
+    let mut all = memory.zeros(Purpose::Gradients, counts.iter().sum());
     ranks.run(Op::AllGatherV {
         send: own.into(),
-        recv: (&mut all).into(),
+        recv: (&mut all[..]).into(),
         counts,
     })?;
     Ok(all)
@@ -102,24 +109,20 @@ fn gather(own: &[f32], counts: &[usize], ranks: &mut RankComm<'_>) -> Result<Vec
 /// Gradients of a step: of this rank's nodes, and of all relations.
 #[derive(Debug)]
 pub(crate) struct OwnGradients {
-    pub(crate) units: Vec<f32>,
-    pub(crate) relations: Vec<f32>,
+    pub(crate) units: Array<f32>,
+    pub(crate) relations: Array<f32>,
 }
 
 /// Buffers of steps over all nodes, kept from one to the next.
 pub(crate) struct KvsAll {
     pub(crate) blocks: NodeBlocks,
-    device: Device,
+    memory: Memory,
     /// `[questions, width]`.
-    queries: Buffer,
-    /// Of each own block: `[nodes, width]`, `[questions, nodes]`.
-    units: Vec<Buffer>,
-    scores: Vec<Buffer>,
-    /// A block's gradients: of the queries, of its nodes.
-    of_queries: Buffer,
-    of_units: Buffer,
+    queries: Array<f32>,
+    /// Of each own block: `[questions, nodes]`.
+    scores: Vec<Array<f32>>,
     /// The factor of each number of the queries; empty without dropout.
-    masks: Vec<f32>,
+    masks: Array<f32>,
 }
 
 /// The factor of a step's gradients, and the part of its queries that is dropped.
@@ -142,18 +145,14 @@ pub(crate) struct Model<'a> {
 }
 
 impl KvsAll {
-    pub(crate) fn new(blocks: NodeBlocks) -> KvsAll {
-        let empty = || Buffer::from(Vec::new());
-        let n_own = blocks.own_blocks().len();
+    pub(crate) fn new(blocks: NodeBlocks, memory: &Memory) -> KvsAll {
+        let empty = || memory.zeros(Purpose::Gradients, 0);
         KvsAll {
             blocks,
-            device: Device::host(),
             queries: empty(),
-            units: (0..n_own).map(|_| empty()).collect(),
-            scores: (0..n_own).map(|_| empty()).collect(),
-            of_queries: empty(),
-            of_units: empty(),
-            masks: Vec::new(),
+            scores: blocks.own_blocks().map(|_| empty()).collect(),
+            masks: empty(),
+            memory: memory.clone(),
         }
     }
 
@@ -174,21 +173,27 @@ impl KvsAll {
         step: StepScale,
         ranks: &mut RankComm<'_>,
     ) -> Result<(f64, OwnGradients), Error> {
-        self.draw_masks(step, asked.len() * model.decoder.width);
+        let (n_questions, width) = (asked.len(), model.decoder.width);
+        self.draw_masks(step, n_questions * width);
         self.score(model, asked)?;
-        let own = self.exponentials(asked.len())?;
-        let blocks = self.blocks.gather_blocks(own, 2 * asked.len(), ranks)?;
-        let sums = block_sums(&blocks, asked.len());
-        self.slopes(&sums, asked, step.scale)?;
-        let loss = loss_of(model, asked, self.queries.on_host(OP)?, &sums);
-        let (mut of_queries, units) = self.products(model.decoder.width, asked.len(), ranks)?;
+        let own = self.exponentials(n_questions);
+        let memory = self.memory.clone();
+        let blocks = (self.blocks).gather_blocks(own, 2 * n_questions, ranks, &memory)?;
+        let _of_sums = memory.hold(Purpose::Gradients, (n_questions * size_of::<Sum>()) as u64);
+        let mut loss = 0.0;
+        if !memory.is_dry() {
+            let sums = block_sums(&blocks, n_questions);
+            self.slopes(&sums, asked, step.scale);
+            loss = loss_of(model, asked, &self.queries, &sums);
+        }
+        let (mut of_queries, units) = self.products(model, n_questions, ranks)?;
+        let n_relations = model.decoder.relations.len();
         let mut gradients = OwnGradients {
             units,
-            relations: vec![0.0; model.decoder.relations.len()],
+            relations: memory.zeros(Purpose::Gradients, n_relations),
         };
         mask(&mut of_queries, &self.masks);
         let own = self.blocks.own_nodes();
-        let width = model.decoder.width;
         for (asked, of_query) in asked.iter().zip(of_queries.chunks_exact(width)) {
             let given = row(model.units, asked.given, width);
             let relation = row(&model.decoder.relations, asked.relation, width);
@@ -215,6 +220,9 @@ impl KvsAll {
         gradients: &mut OwnGradients,
     ) {
         let width = model.decoder.width;
+        if self.memory.is_dry() {
+            return;
+        }
         let own = self.blocks.own_nodes();
         let add = |factor: f32, values: &[f32], gradient: &mut [f32]| {
             for (gradient, x) in gradient.iter_mut().zip(values) {
@@ -239,33 +247,34 @@ impl KvsAll {
 
     /// Draws the numbers of the queries that are dropped, the same on all ranks.
     fn draw_masks(&mut self, step: StepScale, len: usize) {
-        self.masks.clear();
         if step.dropout <= 0.0 {
             return;
         }
+        self.masks.resize(len);
         let kept = 1.0 / (1.0 - step.dropout);
         let mut stream = KeyedRng::new(step.seed, "rgcn links dropout", step.step);
         let mut draw = || match stream.uniform_f32() >= step.dropout {
             true => kept,
             false => 0.0,
         };
-        self.masks.extend((0..len).map(|_| draw()));
+        self.masks.iter_mut().for_each(|mask| *mask = draw());
     }
 
     /// Queries, and their scores by all nodes of this rank.
     fn score(&mut self, model: Model<'_>, asked: &[Asked<'_>]) -> Result<(), Error> {
         let width = model.decoder.width;
-        let queries = resized(&mut self.queries, asked.len() * width)?;
-        for (asked, query) in asked.iter().zip(queries.chunks_exact_mut(width)) {
+        self.queries.resize(asked.len() * width);
+        for (asked, query) in asked.iter().zip(self.queries.chunks_exact_mut(width)) {
             let given = row(model.units, asked.given, width);
             model.decoder.query_of(given, asked.relation, query);
         }
-        mask(queries, &self.masks);
-        for (idx, block) in self.blocks.own_blocks().enumerate() {
+        mask(&mut self.queries, &self.masks);
+        for (block, scores) in self.blocks.own_blocks().zip(&mut self.scores) {
             let nodes = self.blocks.nodes_of(block..block + 1);
-            let units = resized(&mut self.units[idx], nodes.len() * width)?;
-            units.copy_from_slice(&model.units[nodes.start * width..nodes.end * width]);
-            resized(&mut self.scores[idx], asked.len() * nodes.len())?;
+            scores.resize(asked.len() * nodes.len());
+            if self.memory.is_dry() {
+                continue;
+            }
             let shape = MatMul {
                 rows: asked.len(),
                 inner: width,
@@ -273,40 +282,42 @@ impl KvsAll {
                 transpose_a: false,
                 transpose_b: true,
             };
-            let scores = &mut self.scores[idx];
-            matmul(&self.device, shape, &self.queries, &self.units[idx], scores)?;
+            let units = &model.units[nodes.start * width..nodes.end * width];
+            matmul_of_slices(shape, &self.queries, units, scores)?;
         }
         Ok(())
     }
 
     /// Turns scores into exponentials of their distance to the greatest of their block; these
     /// greatest scores and the sums, a pair a question, block after block.
-    fn exponentials(&mut self, n_questions: usize) -> Result<Vec<f32>, Error> {
-        let mut pairs = Vec::with_capacity(2 * n_questions * self.scores.len());
-        for scores in &mut self.scores {
-            let scores = scores.on_host_mut(OP)?;
+    fn exponentials(&mut self, n_questions: usize) -> Array<f32> {
+        let n_pairs = n_questions * self.scores.len();
+        let mut pairs = self.memory.zeros(Purpose::Gradients, 2 * n_pairs);
+        let blocks = pairs.chunks_exact_mut(2 * n_questions);
+        for (scores, pairs) in self.scores.iter_mut().zip(blocks) {
+            let scores = &mut scores[..];
             let n_nodes = scores.len() / n_questions;
             Arch::new().dispatch(
                 #[inline(always)]
                 || {
-                    for question in 0..n_questions {
+                    for (question, pair) in pairs.chunks_exact_mut(2).enumerate() {
                         let scores = &mut scores[question * n_nodes..][..n_nodes];
-                        pairs.extend(exponentials_of(scores));
+                        pair.copy_from_slice(&exponentials_of(scores));
                     }
                 },
             );
         }
-        Ok(pairs)
+        pairs
     }
 
     /// Turns the exponentials into the slopes of the loss by the scores.
-    fn slopes(&mut self, sums: &[Sum], asked: &[Asked<'_>], scale: f32) -> Result<(), Error> {
+    fn slopes(&mut self, sums: &[Sum], asked: &[Asked<'_>], scale: f32) {
         for (block, scores) in self.blocks.own_blocks().zip(&mut self.scores) {
             let nodes = self.blocks.nodes_of(block..block + 1);
             if nodes.is_empty() {
                 continue;
             }
-            let scores = scores.on_host_mut(OP)?.chunks_exact_mut(nodes.len());
+            let scores = scores.chunks_exact_mut(nodes.len());
             for ((asked, sum), scores) in asked.iter().zip(sums).zip(scores) {
                 let factor = scale * asked.ends.len() as f32 * sum.factors[block];
                 scores.iter_mut().for_each(|score| *score *= factor);
@@ -317,71 +328,60 @@ impl KvsAll {
                 }
             }
         }
-        Ok(())
     }
 
     /// The gradients of the queries, of all blocks together, and of this rank's nodes.
     fn products(
-        &mut self,
-        width: usize,
+        &self,
+        model: Model<'_>,
         n_questions: usize,
         ranks: &mut RankComm<'_>,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let len = n_questions * width;
-        let mut of_queries = Vec::with_capacity(self.scores.len() * len);
-        let mut of_units = Vec::with_capacity(self.blocks.own_nodes().len() * width);
-        for (slopes, units) in self.scores.iter().zip(&self.units) {
-            let n_nodes = units.len() / width;
+    ) -> Result<(Array<f32>, Array<f32>), Error> {
+        let (memory, width) = (&self.memory, model.decoder.width);
+        let (len, own) = (n_questions * width, self.blocks.own_nodes());
+        let mut of_queries = memory.zeros(Purpose::Gradients, self.scores.len() * len);
+        let mut of_units = memory.zeros(Purpose::Gradients, own.len() * width);
+        let blocks = self.blocks.own_blocks().zip(&self.scores);
+        for ((block, slopes), of_queries) in blocks.zip(of_queries.chunks_exact_mut(len)) {
+            let nodes = self.blocks.nodes_of(block..block + 1);
             let of_query = MatMul {
                 rows: n_questions,
-                inner: n_nodes,
+                inner: nodes.len(),
                 cols: width,
                 transpose_a: false,
                 transpose_b: false,
             };
-            let out = &mut self.of_queries;
-            resized(out, len)?;
-            matmul(&self.device, of_query, slopes, units, out)?;
-            of_queries.extend_from_slice(out.on_host(OP)?);
+            let units = &model.units[nodes.start * width..nodes.end * width];
+            matmul_of_slices(of_query, slopes, units, of_queries)?;
             let of_unit = MatMul {
-                rows: n_nodes,
+                rows: nodes.len(),
                 inner: n_questions,
                 cols: width,
                 transpose_a: true,
                 transpose_b: false,
             };
-            let out = &mut self.of_units;
-            resized(out, units.len())?;
-            matmul(&self.device, of_unit, slopes, &self.queries, out)?;
-            of_units.extend_from_slice(out.on_host(OP)?);
+            let first = (nodes.start - own.start) * width;
+            let of_units = &mut of_units[first..][..nodes.len() * width];
+            matmul_of_slices(of_unit, slopes, &self.queries, of_units)?;
         }
-        let all = self.blocks.gather_blocks(of_queries, len, ranks)?;
-        let mut sum = all[..len].to_vec();
-        for block in all[len..].chunks_exact(len) {
+        let all = self.blocks.gather_blocks(of_queries, len, ranks, memory)?;
+        let mut sum = memory.zeros(Purpose::Gradients, len);
+        let mut blocks = all.chunks_exact(len);
+        if let Some(first) = blocks.next() {
+            sum.copy_from_slice(first);
+        }
+        for block in blocks {
             sum.iter_mut().zip(block).for_each(|(sum, x)| *sum += x);
         }
         Ok((sum, of_units))
     }
 }
 
-const OP: &str = "k-vs-all";
-
 /// Multiplies numbers by their masks, where there are any.
 fn mask(numbers: &mut [f32], masks: &[f32]) {
     for (number, mask) in numbers.iter_mut().zip(masks) {
         *number *= mask;
     }
-}
-
-/// The numbers of a buffer of `len`, which keeps its memory.
-fn resized(buffer: &mut Buffer, len: usize) -> Result<&mut [f32], Error> {
-    if buffer.len() != len {
-        let old = std::mem::replace(buffer, Buffer::from(Vec::new()));
-        let mut numbers = old.into_host().unwrap_or_default();
-        numbers.resize(len, 0.0);
-        *buffer = Buffer::from(numbers);
-    }
-    Ok(buffer.on_host_mut(OP)?)
 }
 
 /// The softmax of a question over all nodes, in parts.

@@ -64,6 +64,17 @@ impl Questions {
         self.given.len()
     }
 
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let lists = [
+            &self.given,
+            &self.relations,
+            &self.starts,
+            &self.ends,
+            &self.triples,
+        ];
+        lists.iter().map(|list| 4 * list.len() as u64).sum()
+    }
+
     /// The number of true ends of all questions.
     pub(crate) fn n_ends(&self) -> usize {
         self.ends.len()

@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::Op;
-use shardgraph_device::{Buffer, Device};
 use shardgraph_metrics::{RankScores, RankSums};
-use shardgraph_ops::{MatMul, matmul};
+use shardgraph_ops::{MatMul, matmul_of_slices};
 
 use super::data::{Known, Side};
 use super::decoder::Decoder;
+use crate::memory::{Array, Memory, Purpose};
 use crate::model::comm::RankComm;
 use crate::{Edge, Error};
 
@@ -41,6 +41,7 @@ pub(crate) fn queries_of_product(n_nodes: usize) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct RankedModel<'a> {
     pub(crate) decoder: &'a Decoder,
+    pub(crate) n_nodes: usize,
     /// A row for each node.
     pub(crate) units: &'a [f32],
     /// The ends that filtered ranks leave out.
@@ -58,8 +59,8 @@ impl RankedModel<'_> {
     /// Ranks both ends of each triple among all nodes; every rank takes a part of the triples.
     ///
     /// # Complexity
-    /// 4 * triples * nodes * width FLOP; memory is a copy of the units, and at most 256 queries by
-    /// all nodes, of about 16 MiB.
+    /// 4 * triples * nodes * width FLOP; memory is at most 256 queries by all nodes, of about 16
+    /// MiB.
     /// # Determinism
     /// A triple's scores do not depend on those that are scored with it: any number of ranks gives
     /// the same.
@@ -74,9 +75,11 @@ impl RankedModel<'_> {
         let counts: Vec<usize> = (0..n_ranks)
             .map(|rank| begin(rank + 1) - begin(rank))
             .collect();
-        let n_nodes = self.units.len() / self.decoder.width;
-        let n_queries = queries_of_product(n_nodes);
-        let mut scorer = Scorer::new(self.decoder, self.units, n_queries)?;
+        let n_queries = queries_of_product(self.n_nodes);
+        let mut scorer = Scorer::new(*self, n_queries, &self.decoder.memory);
+        if self.decoder.memory.is_dry() {
+            return Ok(LinkScores::default());
+        }
         let [heads, tails] = [Side::Head, Side::Tail].map(|side| -> Result<_, Error> {
             let SideRanks { raw, filtered } = self.side_ranks(&mut scorer, own, side)?;
             Ok([
@@ -101,11 +104,10 @@ impl RankedModel<'_> {
         triples: &[Edge],
         side: Side,
     ) -> Result<SideRanks, Error> {
-        let n_nodes = self.units.len() / self.decoder.width;
         let mut ranks = SideRanks::default();
         for block in triples.chunks(scorer.n_queries) {
             let scores = scorer.scores(block, side)?;
-            for (&triple, scores) in block.iter().zip(scores.chunks_exact(n_nodes)) {
+            for (&triple, scores) in block.iter().zip(scores.chunks_exact(self.n_nodes)) {
                 let own = side.of(triple);
                 let mut counts = Counts::of_all(scores, own);
                 ranks.raw.push(counts.rank());
@@ -139,59 +141,44 @@ fn gather_ranks(
 /// Scores of queries by all nodes, as dense products of one shape: a score does not depend on the
 /// queries beside it.
 pub(crate) struct Scorer<'a> {
-    decoder: &'a Decoder,
-    units: &'a [f32],
+    model: RankedModel<'a>,
     /// Queries of a product.
     n_queries: usize,
-    device: Device,
-    /// The units, `[nodes, width]`.
-    nodes: Buffer,
     /// `[queries, width]`, `[queries, nodes]`.
-    queries: Buffer,
-    scores: Buffer,
+    queries: Array<f32>,
+    scores: Array<f32>,
 }
 
 impl<'a> Scorer<'a> {
-    pub(crate) fn new(
-        decoder: &'a Decoder,
-        units: &'a [f32],
-        n_queries: usize,
-    ) -> Result<Scorer<'a>, Error> {
-        let device = Device::host();
-        let n_nodes = units.len() / decoder.width;
-        Ok(Scorer {
-            decoder,
-            units,
+    pub(crate) fn new(model: RankedModel<'a>, n_queries: usize, memory: &Memory) -> Scorer<'a> {
+        let zeros = |len: usize| memory.zeros(Purpose::Gradients, n_queries * len);
+        Scorer {
             n_queries,
-            nodes: device.upload(units)?,
-            queries: device.zeros(n_queries * decoder.width)?,
-            scores: device.zeros(n_queries * n_nodes)?,
-            device,
-        })
+            queries: zeros(model.decoder.width),
+            scores: zeros(model.n_nodes),
+            model,
+        }
     }
 
     /// The scores of all nodes for each triple of a block, a triple after the other; those of
     /// earlier blocks behind them.
     pub(crate) fn scores(&mut self, block: &[Edge], side: Side) -> Result<&[f32], Error> {
-        let width = self.decoder.width;
-        let queries = self.queries.on_host_mut(OP)?.chunks_exact_mut(width);
-        for (&triple, query) in block.iter().zip(queries) {
-            self.decoder.query(self.units, triple, side, query);
+        let RankedModel { decoder, units, .. } = self.model;
+        let width = decoder.width;
+        for (&triple, query) in block.iter().zip(self.queries.chunks_exact_mut(width)) {
+            decoder.query(units, triple, side, query);
         }
         let shape = MatMul {
             rows: self.n_queries,
             inner: width,
-            cols: self.units.len() / width,
+            cols: self.model.n_nodes,
             transpose_a: false,
             transpose_b: true,
         };
-        let (queries, nodes) = (&self.queries, &self.nodes);
-        matmul(&self.device, shape, queries, nodes, &mut self.scores)?;
-        Ok(self.scores.on_host(OP)?)
+        matmul_of_slices(shape, &self.queries, units, &mut self.scores)?;
+        Ok(&self.scores)
     }
 }
-
-const OP: &str = "rank links";
 
 /// Nodes that score higher than a true end, and those that score the same.
 struct Counts {

@@ -8,14 +8,13 @@ use shardgraph_job::{CheckpointSchedule, LoopOptions, Ranks, RunRecorder, World}
 use super::config::{LinkConfig, LinkLoss};
 use super::data::LinkData;
 use super::kvsall::N_BLOCKS;
-use super::memory;
+use super::memory::{self, LinkMemory};
 use super::options::LinkOptions;
 use super::ranking::LinkScores;
 use super::state::{self, LinkState};
-use super::trainer::{LinkReport, LinkTrainer, Tables, layout_of, message_graph};
+use super::trainer::{LinkInputs, LinkReport, LinkTrainer, Tables, layout_of, message_graph};
 use crate::Error;
 use crate::model::comm::RankComm;
-use crate::model::layout::Layout;
 use crate::train::run;
 
 /// A finished run.
@@ -40,8 +39,10 @@ pub struct LinkOutcome {
     /// a step.
     pub n_bytes: u64,
     /// Bytes that all ranks were predicted to hold at the fullest moment, triples and buffers among
-    /// them.
+    /// them; an encoder's with the messages along all edges.
     pub predicted_bytes: u64,
+    /// Those that they held.
+    pub peak_bytes: u64,
 }
 
 /// Trains an encoder and a decoder that predict links, and ranks those of the validation and the
@@ -108,18 +109,22 @@ pub fn train_links(
         .as_ref()
         .map(|graph| layout_of(graph, config, options.n_ranks));
     let layout = layout.transpose()?;
-    let predicted_bytes = memory::check(data, config, layout.as_ref(), options)?;
+    let inputs = LinkInputs {
+        data,
+        config,
+        layout: layout.as_ref(),
+    };
+    let tables = Arc::new(Tables::new(data, config));
+    let memory = memory::check(inputs, &tables, options)?;
     // The folder comes last: a refused run leaves none behind.
     let recorder = Mutex::new(place.open(alone, taken)?);
     let progress = Mutex::new(progress);
     let job = LinkJob {
-        data,
-        config,
+        inputs,
         options,
         state: state.as_ref(),
-        layout: layout.as_ref(),
-        tables: Arc::new(Tables::new(data, config)),
-        predicted_bytes,
+        tables,
+        memory,
     };
     World::Threads(options.n_ranks).run(Timeout::default(), |ranks| {
         let is_first = ranks.is_first();
@@ -151,14 +156,11 @@ fn check_ranks(config: &LinkConfig, n_ranks: u32) -> Result<(), Error> {
 
 /// A run as all ranks see it.
 struct LinkJob<'a> {
-    data: &'a LinkData,
-    config: &'a LinkConfig,
+    inputs: LinkInputs<'a>,
     options: &'a LinkOptions,
     state: Option<&'a LinkState>,
-    /// That of the encoder's messages.
-    layout: Option<&'a Layout<'a>>,
     tables: Arc<Tables>,
-    predicted_bytes: u64,
+    memory: LinkMemory,
 }
 
 impl LinkJob<'_> {
@@ -169,10 +171,10 @@ impl LinkJob<'_> {
         recorder: Option<RunRecorder>,
         progress: &mut dyn FnMut(&LinkReport),
     ) -> Result<LinkOutcome, Error> {
-        let LinkJob { data, config, .. } = *self;
-        let ranks = &mut RankComm::new(comm, Timeout::default());
+        let LinkInputs { data, config, .. } = self.inputs;
         let tables = Arc::clone(&self.tables);
-        let mut trainer = LinkTrainer::with_tables(data, config, self.layout, tables, ranks)?;
+        let mut trainer = LinkTrainer::with_tables(self.inputs, tables, comm, false)?;
+        let ranks = &mut RankComm::new(comm, Timeout::default());
         let begin = match self.state {
             None => 0,
             Some(state) => trainer.load(state, ranks)?,
@@ -191,17 +193,21 @@ impl LinkJob<'_> {
             Some(best) => (best.epoch, Some(best.scores)),
             None => (begin + reports.len() as u32, last),
         };
+        let valid = match best {
+            Some(valid) => Some(valid),
+            None => trainer.rank(data.valid(), ranks)?,
+        };
+        let test = trainer.rank(data.test(), ranks)?;
+        let peaks = ranks.gather(&[trainer.memory.peak().total()])?;
         Ok(LinkOutcome {
             best_epoch,
-            valid: match best {
-                Some(valid) => Some(valid),
-                None => trainer.rank(data.valid(), ranks)?,
-            },
+            valid,
             decoder_valid: trainer.decoder_alone.map(|best| best.scores),
-            test: trainer.rank(data.test(), ranks)?,
+            test,
             params_hash: trainer.params_hash(ranks)?,
             n_bytes: trainer.n_bytes(),
-            predicted_bytes: self.predicted_bytes,
+            predicted_bytes: self.memory.predicted_bytes,
+            peak_bytes: self.memory.shared_bytes + peaks.iter().sum::<u64>(),
             config: config.clone(),
             reports,
         })

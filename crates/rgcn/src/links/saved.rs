@@ -116,7 +116,7 @@ impl SavedLinks {
         let asked: Vec<(Edge, Side)> = asked.collect::<Result<_, _>>()?;
         self.with_trainer(data, |trainer, ranks| {
             trainer.encode_whole(ranks)?;
-            let mut scorer = Scorer::new(&trainer.decoder, trainer.units(), 1)?;
+            let mut scorer = Scorer::new(trainer.ranked(), 1, &trainer.memory);
             let best = asked.into_iter().map(|(triple, side)| {
                 let scores = scorer.scores(&[triple], side)?;
                 let known: Vec<u32> = trainer.known().ends(triple, side).collect();
@@ -136,7 +136,7 @@ impl SavedLinks {
             Ok(LinkVectors {
                 width: trainer.decoder.width,
                 nodes: trainer.units().to_vec(),
-                relations: trainer.decoder.relations.clone(),
+                relations: trainer.decoder.relations.to_vec(),
                 has_inverse_relations: trainer.decoder.n_reciprocal.is_some(),
             })
         })

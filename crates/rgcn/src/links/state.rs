@@ -14,6 +14,7 @@ use super::embeddings::Embeddings;
 use super::options::LinkOptions;
 use super::ranking::LinkScores;
 use crate::Error;
+use crate::memory::Array;
 use crate::train::run::{check_epochs, refuse};
 use crate::train::state::{Params, State};
 
@@ -62,7 +63,7 @@ pub(super) struct BestRanks {
 pub(super) struct Best {
     pub(super) epoch: u32,
     pub(super) scores: LinkScores,
-    pub(super) relations: Vec<f32>,
+    pub(super) relations: Array<f32>,
     pub(super) nodes: BestNodes,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct Best {
 pub(super) enum BestNodes {
     /// Of one rank; as read, none: the encoder's own state has those of all ranks.
     Encoded(Params),
-    Embedded(Vec<f32>),
+    Embedded(Array<f32>),
 }
 
 impl Best {
@@ -103,13 +104,13 @@ impl Best {
     /// The best parameters in a checkpoint but those of an encoder.
     fn read(tensors: &Tensors<'_>, config: &LinkConfig, ranks: BestRanks) -> Result<Best, Error> {
         let nodes = match config.encode {
-            false => BestNodes::Embedded(tensors.f32s(BEST_UNITS)?),
+            false => BestNodes::Embedded(tensors.f32s(BEST_UNITS)?.into()),
             true => BestNodes::Encoded(Params::default()),
         };
         Ok(Best {
             epoch: ranks.epoch,
             scores: ranks.scores,
-            relations: tensors.f32s(BEST_RELATIONS)?,
+            relations: tensors.f32s(BEST_RELATIONS)?.into(),
             nodes,
         })
     }
@@ -179,7 +180,7 @@ pub(super) struct LinkState {
     /// The relations' vectors and their two means.
     decoder: [Vec<f32>; 3],
     /// Nodes' vectors and their two means, where nothing encodes.
-    embeddings: Option<[Vec<f32>; 3]>,
+    embeddings: Option<[Array<f32>; 3]>,
     pub(super) best: Option<Best>,
     pub(super) decoder_alone: Option<BestRanks>,
 }
@@ -188,7 +189,7 @@ impl LinkState {
     pub(super) fn new(
         encoder: State,
         decoder: &Decoder,
-        embeddings: Option<[Vec<f32>; 3]>,
+        embeddings: Option<[Array<f32>; 3]>,
     ) -> LinkState {
         let moments = &decoder.moments;
         let tensors = [&decoder.relations[..], &moments.first, &moments.second];
@@ -218,7 +219,7 @@ impl LinkState {
 
     /// Puts nodes' vectors in their place.
     pub(super) fn load_embeddings(&self, embeddings: &mut Embeddings) -> Result<(), Error> {
-        let empty = [const { Vec::new() }; 3];
+        let empty = Default::default();
         let saved = self.embeddings.as_ref().unwrap_or(&empty);
         for ((values, expected), name) in saved.iter().zip(embeddings.lengths()).zip(UNITS) {
             check_length(name, values.len(), expected)?;
@@ -256,9 +257,9 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
     }
     let mut embeddings = None;
     if !run.config.encode {
-        let mut units = [const { Vec::new() }; 3];
+        let mut units: [Array<f32>; 3] = Default::default();
         for (values, name) in units.iter_mut().zip(UNITS) {
-            *values = tensors.f32s(name)?;
+            *values = tensors.f32s(name)?.into();
         }
         embeddings = Some(units);
     }

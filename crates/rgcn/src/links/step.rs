@@ -13,6 +13,7 @@ use super::trainer::{LinkTrainer, NodeVectors, layout_of};
 use crate::error::diverged;
 use crate::layer::optimiser::Rule;
 use crate::layer::values::squares;
+use crate::memory::{Array, Purpose};
 use crate::model::backward::StepRules;
 use crate::model::comm::RankComm;
 use crate::{Config, Edge, Error};
@@ -31,7 +32,8 @@ impl LinkTrainer<'_> {
         let batch = batch_size(self.config.batch, train.len());
         let first = u64::from(epoch) * order.len().div_ceil(batch) as u64;
         let mut loss = 0.0;
-        for (step, batch) in (first..).zip(order.chunks(batch)) {
+        let most = self.most_steps();
+        for (step, batch) in (first..).zip(order.chunks(batch)).take(most) {
             let triples: Vec<Edge> = batch.iter().map(|&idx| train[idx as usize]).collect();
             loss += self.step(step, &triples, ranks)?;
         }
@@ -56,7 +58,8 @@ impl LinkTrainer<'_> {
         // The same for all steps: the mean over a batch of average questions.
         let scale = questions.len() as f32 / (batch as f32 * questions.n_ends() as f32);
         let mut loss = 0.0;
-        for (step, batch) in (first..).zip(order.chunks(batch)) {
+        let most = self.most_steps();
+        for (step, batch) in (first..).zip(order.chunks(batch)).take(most) {
             let asked: Vec<Asked<'_>> = batch.iter().map(|&idx| questions.get(idx)).collect();
             let question_step = QuestionStep {
                 asked: &asked,
@@ -124,6 +127,14 @@ impl EpochPlan {
 }
 
 impl LinkTrainer<'_> {
+    /// The most steps of an epoch: of a dry run one, since the first batch is as large as any.
+    fn most_steps(&self) -> usize {
+        match self.memory.is_dry() {
+            true => 1,
+            false => usize::MAX,
+        }
+    }
+
     fn n_steps(&self, step: u64) -> Result<u32, Error> {
         u32::try_from(step + 1).map_err(|_| {
             let expected = "fewer than 2^32 steps in all";
@@ -164,7 +175,8 @@ impl LinkTrainer<'_> {
             NodeVectors::Embedded(embeddings) => embeddings.step(rules.rows, &units, ranks)?,
             NodeVectors::Encoded(_) if self.config.freeze_encoder => {}
             NodeVectors::Encoded(encoder) => {
-                let all = pass.blocks.gather_rows(&units, self.decoder.width, ranks)?;
+                let width = self.decoder.width;
+                let all = (pass.blocks).gather_rows(&units, width, ranks, &self.memory)?;
                 let QuestionStep {
                     has_messages,
                     n_steps,
@@ -205,9 +217,15 @@ impl LinkTrainer<'_> {
         let n_steps = self.n_steps(step)?;
         if let NodeVectors::Encoded(encoder) = &mut self.nodes {
             let seed = self.config.encoder.seed;
-            let kept = sampling::kept(seed, step, triples, self.config.edge_dropout);
+            let dropout = match self.memory.is_dry() {
+                true => 0.0, // the most edges
+                false => self.config.edge_dropout,
+            };
+            let kept = sampling::kept(seed, step, triples, dropout);
             let graph = self.data.messages(&kept)?;
-            let plans = layout_of(&graph, self.config, 1)?.plans(0);
+            let layout = layout_of(&graph, self.config, 1)?;
+            let _graph = self.memory.hold(Purpose::Edges, layout.n_bytes());
+            let plans = layout.plans(0);
             encoder.encode(Messages::Planned(plans), Some(n_steps - 1), ranks)?;
         }
         let (loss, decoded) = self.decode(step, triples);
@@ -226,7 +244,10 @@ impl LinkTrainer<'_> {
             }
             NodeVectors::Encoded(encoder) => {
                 let mut gradients = encoder.gradients(&units, true, n_steps, ranks)?;
-                let squares = encoder.network.squares_of(&gradients) + squares(&relations);
+                let squares = match self.memory.is_dry() {
+                    true => 0.0,
+                    false => encoder.network.squares_of(&gradients) + squares(&relations),
+                };
                 let factor = factor_of_clip(clip, squares);
                 if factor < 1.0 {
                     gradients.scale(factor);
@@ -264,9 +285,10 @@ impl LinkTrainer<'_> {
     /// The sum of the losses of triples, and the gradient of their mean with the decoder's L2.
     fn decode(&self, step: u64, triples: &[Edge]) -> (f64, DecoderGradients) {
         let units = self.units();
+        let zeros = |len| self.memory.zeros(Purpose::Gradients, len);
         let mut gradients = DecoderGradients {
-            units: vec![0.0; units.len()],
-            relations: vec![0.0; self.decoder.relations.len()],
+            units: zeros(self.n_units()),
+            relations: zeros(self.decoder.relations.len()),
         };
         let LinkConfig {
             negatives,
@@ -289,7 +311,7 @@ impl LinkTrainer<'_> {
             sum += self.decoder.chunk(units, chunk, scale, &mut gradients);
         }
         let n3 = self.config.n3 / asked.len() as f32;
-        if n3 > 0.0 {
+        if n3 > 0.0 && !self.memory.is_dry() {
             self.decoder.add_n3(n3, units, &asked, &mut gradients);
         }
         let l2 = self.config.decoder_l2;
@@ -313,7 +335,12 @@ impl QuestionStep<'_> {
             return encoder.encode(Messages::None, None, ranks);
         }
         let asked = self.asked.iter().flat_map(|asked| asked.triples);
-        let is_kept = sampling::kept_edges(draw, n_triples, asked.copied());
+        let memory = &encoder.network.memory;
+        let is_kept = match memory.is_dry() {
+            true => vec![true; 2 * n_triples], // the most edges
+            false => sampling::kept_edges(draw, n_triples, asked.copied()),
+        };
+        let _flags = memory.hold(Purpose::Edges, is_kept.len() as u64);
         encoder.encode(Messages::Along(&is_kept), Some(self.n_steps - 1), ranks)
     }
 }
@@ -328,7 +355,7 @@ fn factor_of_clip(clip: f32, squares: f64) -> f32 {
 
 impl Decoder {
     /// Steps the relations' vectors along `factor` times their gradient.
-    fn step(&mut self, rule: Rule, mut gradient: Vec<f32>, factor: f32) {
+    fn step(&mut self, rule: Rule, mut gradient: Array<f32>, factor: f32) {
         gradient.iter_mut().for_each(|value| *value *= factor);
         let whole = 0..gradient.len();
         rule.step(&mut self.relations, &gradient, self.moments.of(whole));

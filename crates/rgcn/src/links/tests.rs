@@ -14,6 +14,7 @@ use super::data::{Known, LinkData, Side};
 use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale, dot, row};
 use super::naive::{self, Naive};
 use super::ranking::{LinkScores, RankedModel};
+use crate::memory::Memory;
 use crate::model::comm::RankComm;
 use crate::{Edge, RelationalGraph};
 
@@ -34,8 +35,8 @@ fn decoder(stream: &mut KeyedRng, n_relations: u32, width: usize) -> Decoder {
         width,
         ..LinkConfig::paper()
     };
-    let mut decoder = Decoder::new(&config, n_relations);
-    decoder.relations = numbers(stream, n_relations as usize * width);
+    let mut decoder = Decoder::new(&config, n_relations, &Memory::default());
+    decoder.relations = numbers(stream, n_relations as usize * width).into();
     decoder
 }
 
@@ -48,6 +49,7 @@ fn rank(
 ) -> LinkScores {
     let model = RankedModel {
         decoder,
+        n_nodes: units.len() / decoder.width,
         units,
         known,
     };
@@ -91,8 +93,8 @@ fn losses_and_gradients_are_those_of_the_definition() {
             let decoder = decoder(&mut stream, 2, width);
             let units = numbers(&mut stream, 6 * width);
             let mut gradients = DecoderGradients {
-                units: vec![0.0; units.len()],
-                relations: vec![0.0; decoder.relations.len()],
+                units: vec![0.0; units.len()].into(),
+                relations: vec![0.0; decoder.relations.len()].into(),
             };
             let chunk = Chunk {
                 triples: &triples,
@@ -104,7 +106,7 @@ fn losses_and_gradients_are_those_of_the_definition() {
                 LossScale { loss, scale: 0.5 },
                 &mut gradients,
             );
-            let values = units.iter().chain(&decoder.relations);
+            let values = units.iter().chain(&decoder.relations[..]);
             let values: Vec<f64> = values.map(|&x| f64::from(x)).collect();
             let at = |values: &[f64]| naive_loss(values, units.len(), chunk, loss, width);
             let expected = at(&values);
@@ -112,7 +114,7 @@ fn losses_and_gradients_are_those_of_the_definition() {
                 (found - expected).abs() < 1e-5 * expected.abs(),
                 "{found} {expected}"
             );
-            let all = gradients.units.iter().chain(&gradients.relations);
+            let all = gradients.units.iter().chain(&gradients.relations[..]);
             let all: Vec<f32> = all.map(|gradient| 2.0 * gradient).collect();
             check_slopes(values, &all, at);
         }
@@ -154,12 +156,12 @@ fn reciprocal_losses_are_those_of_the_definition() {
             reciprocal: true,
             ..LinkConfig::paper()
         };
-        let mut decoder = Decoder::new(&config, 2);
-        decoder.relations = numbers(&mut stream, 4 * width);
+        let mut decoder = Decoder::new(&config, 2, &Memory::default());
+        decoder.relations = numbers(&mut stream, 4 * width).into();
         let units = numbers(&mut stream, 6 * width);
         let mut gradients = DecoderGradients {
-            units: vec![0.0; units.len()],
-            relations: vec![0.0; decoder.relations.len()],
+            units: vec![0.0; units.len()].into(),
+            relations: vec![0.0; decoder.relations.len()].into(),
         };
         let chunk = Chunk {
             triples: &triples,
@@ -189,14 +191,14 @@ fn reciprocal_losses_are_those_of_the_definition() {
             };
             triples.iter().map(of).sum()
         };
-        let values = units.iter().chain(&decoder.relations);
+        let values = units.iter().chain(&decoder.relations[..]);
         let values: Vec<f64> = values.map(|&x| f64::from(x)).collect();
         let expected = at(&values);
         assert!(
             (found - expected).abs() < 1e-5 * expected.abs(),
             "{found} {expected}"
         );
-        let all = gradients.units.iter().chain(&gradients.relations);
+        let all = gradients.units.iter().chain(&gradients.relations[..]);
         let all: Vec<f32> = all.map(|gradient| 2.0 * gradient).collect();
         check_slopes(values, &all, at);
     }

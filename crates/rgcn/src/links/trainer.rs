@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_collectives::Comm;
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
 use shardgraph_storage::Hasher;
@@ -19,6 +20,7 @@ use super::ranking::{LinkScores, RankedModel};
 use super::state::{Best, BestNodes, BestRanks, LinkState, Run};
 use crate::error::diverged;
 use crate::layer::values::largest_magnitude;
+use crate::memory::{Memory, Purpose};
 use crate::model::comm::RankComm;
 use crate::model::layout::{Extent, Layout};
 use crate::partition::Method;
@@ -57,6 +59,10 @@ impl Tables {
             questions: is_over_all.then(|| Questions::of(data.train(), data.n_relations())),
         }
     }
+
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.known.n_bytes() + self.questions.as_ref().map_or(0, Questions::n_bytes)
+    }
 }
 
 /// The graph that an encoder's messages go through; none without an encoder.
@@ -85,10 +91,20 @@ pub(super) fn layout_of<'g>(
     Layout::new(graph, true, None, extent)
 }
 
+/// The data of a run, and the layout of its encoder's messages.
+#[derive(Clone, Copy)]
+pub(super) struct LinkInputs<'a> {
+    pub(super) data: &'a LinkData,
+    pub(super) config: &'a LinkConfig,
+    pub(super) layout: Option<&'a Layout<'a>>,
+}
+
 /// A model and the data of its steps.
 pub(super) struct LinkTrainer<'a> {
     pub(super) data: &'a LinkData,
     pub(super) config: &'a LinkConfig,
+    /// The account of all arrays.
+    pub(super) memory: Memory,
     pub(super) nodes: NodeVectors<'a>,
     pub(super) decoder: Decoder,
     pub(super) tables: Arc<Tables>,
@@ -104,7 +120,7 @@ pub(super) struct LinkTrainer<'a> {
 /// The source of the vectors of nodes that the decoder reads.
 pub(super) enum NodeVectors<'a> {
     Encoded(Box<Encoder<'a>>),
-    Embedded(Embeddings),
+    Embedded(Box<Embeddings>),
 }
 
 impl EpochTrainer for LinkTrainer<'_> {
@@ -176,6 +192,12 @@ impl EpochTrainer for LinkTrainer<'_> {
         epochs_done: u32,
         ranks: &mut RankComm<'_>,
     ) -> Result<Option<Checkpoint>, Error> {
+        // What ranks gather; rank 0 has the tensors' bytes and those of the files beside it.
+        let n_copies = if ranks.comm.rank() == 0 { 3 } else { 1 };
+        let _state = (self.memory).hold(Purpose::Copies, n_copies * self.saved_bytes());
+        if self.memory.is_dry() {
+            return Ok(None);
+        }
         let (mut encoder, embeddings) = match &mut self.nodes {
             NodeVectors::Encoded(encoder) => {
                 (gather(&mut encoder.network, epochs_done, ranks)?, None)
@@ -209,23 +231,39 @@ impl<'a> LinkTrainer<'a> {
         ranks: &RankComm<'_>,
     ) -> Result<LinkTrainer<'a>, Error> {
         let tables = Arc::new(Tables::new(data, config));
-        LinkTrainer::with_tables(data, config, layout, tables, ranks)
+        let inputs = LinkInputs {
+            data,
+            config,
+            layout,
+        };
+        LinkTrainer::with_tables(inputs, tables, &*ranks.comm, false)
     }
 
-    /// The same with tables that are there already.
+    /// The same with tables that are there already, or the model of a dry run.
     pub(super) fn with_tables(
-        data: &'a LinkData,
-        config: &'a LinkConfig,
-        layout: Option<&'a Layout<'a>>,
+        inputs: LinkInputs<'a>,
         tables: Arc<Tables>,
-        ranks: &RankComm<'_>,
+        comm: &Comm,
+        is_dry: bool,
     ) -> Result<LinkTrainer<'a>, Error> {
-        let comm = &ranks.comm;
+        let LinkInputs {
+            data,
+            config,
+            layout,
+        } = inputs;
         let blocks = NodeBlocks::new(data.n_nodes(), comm.rank(), comm.size());
+        let mut memory = match is_dry {
+            true => Memory::dry(),
+            false => Memory::default(),
+        };
         let nodes = match layout {
-            None => NodeVectors::Embedded(Embeddings::new(config, data.n_nodes(), blocks)),
+            None => {
+                let embeddings = Embeddings::new(config, data.n_nodes(), blocks, &memory);
+                NodeVectors::Embedded(Box::new(embeddings))
+            }
             Some(layout) => {
-                let encoder = Encoder::new(config, layout, comm.rank() as usize)?;
+                let encoder = Encoder::new(config, layout, comm.rank() as usize, is_dry)?;
+                memory = encoder.network.memory.clone();
                 NodeVectors::Encoded(Box::new(encoder))
             }
         };
@@ -233,9 +271,10 @@ impl<'a> LinkTrainer<'a> {
         Ok(LinkTrainer {
             data,
             config,
-            decoder: Decoder::new(config, data.n_relations()),
+            decoder: Decoder::new(config, data.n_relations(), &memory),
             nodes,
-            all_nodes: is_over_all.then(|| KvsAll::new(blocks)),
+            all_nodes: is_over_all.then(|| KvsAll::new(blocks, &memory)),
+            memory,
             best: None,
             decoder_alone: None,
             epochs_done: 0,
@@ -271,17 +310,14 @@ impl<'a> LinkTrainer<'a> {
         let Some(best) = &self.best else {
             return Ok(());
         };
-        best.check(
-            &self.decoder,
-            self.data.n_nodes() as usize * self.decoder.width,
-        )?;
-        self.decoder.relations.clone_from(&best.relations);
+        best.check(&self.decoder, self.n_units())?;
+        self.decoder.relations.copy_from_slice(&best.relations);
         match (&mut self.nodes, &best.nodes) {
             (NodeVectors::Encoded(encoder), BestNodes::Encoded(params)) => {
                 params.restore(&mut encoder.network);
             }
             (NodeVectors::Embedded(embeddings), BestNodes::Embedded(units)) => {
-                embeddings.values.clone_from(units);
+                embeddings.values.copy_from_slice(units);
             }
             _ => (),
         }
@@ -296,8 +332,13 @@ impl<'a> LinkTrainer<'a> {
         }
     }
 
+    /// Numbers of all nodes' vectors.
+    pub(super) fn n_units(&self) -> usize {
+        self.data.n_nodes() as usize * self.decoder.width
+    }
+
     /// Keeps the parameters of the best ranks, where training waits for better ones.
-    fn keep_best(&mut self, valid: Option<LinkScores>) {
+    pub(super) fn keep_best(&mut self, valid: Option<LinkScores>) {
         let Some(scores) = valid.filter(|_| self.config.patience > 0) else {
             return;
         };
@@ -305,16 +346,18 @@ impl<'a> LinkTrainer<'a> {
         if !self.best.as_ref().is_none_or(is_better) {
             return;
         }
-        let epoch = self.epochs_done;
+        self.best = None;
+        let (epoch, memory) = (self.epochs_done, &self.memory);
+        let copy = |array| memory.duplicate(Purpose::Copies, array);
         self.best = Some(Best {
             epoch,
             scores,
-            relations: self.decoder.relations.clone(),
+            relations: copy(&self.decoder.relations),
             nodes: match &mut self.nodes {
                 NodeVectors::Encoded(encoder) => {
                     BestNodes::Encoded(Params::of(&mut encoder.network))
                 }
-                NodeVectors::Embedded(embeddings) => BestNodes::Embedded(embeddings.values.clone()),
+                NodeVectors::Embedded(embeddings) => BestNodes::Embedded(copy(&embeddings.values)),
             },
         });
     }
@@ -336,12 +379,17 @@ impl<'a> LinkTrainer<'a> {
             return Ok(None);
         }
         self.encode_whole(ranks)?;
-        let model = RankedModel {
+        self.ranked().rank(triples, ranks).map(Some)
+    }
+
+    /// The model that ranks triples by the units that there are.
+    pub(super) fn ranked(&self) -> RankedModel<'_> {
+        RankedModel {
             decoder: &self.decoder,
+            n_nodes: self.data.n_nodes() as usize,
             units: self.units(),
             known: &self.tables.known,
-        };
-        model.rank(triples, ranks).map(Some)
+        }
     }
 
     /// The units of all nodes from all training triples.
@@ -372,12 +420,28 @@ impl<'a> LinkTrainer<'a> {
         Ok(hasher.finish())
     }
 
+    /// Bytes that a rank holds of parameters, moments, messages and activations; buffers of a step and copies are not
+    /// among them.
     pub(super) fn n_bytes(&self) -> u64 {
-        let decoder = self.decoder.relations.len() + self.decoder.moments.len();
-        let of_nodes = match &self.nodes {
-            NodeVectors::Encoded(encoder) => encoder.network.n_bytes(),
-            NodeVectors::Embedded(embeddings) => 4 * embeddings.n_floats() as u64,
+        let held = self.memory.held();
+        held.total() - held.gradients - held.copies
+    }
+
+    /// Bytes of all ranks' parameters and moments, and of the best parameters: what a checkpoint has.
+    fn saved_bytes(&self) -> u64 {
+        let decoder = self.decoder.relations.len();
+        let with_moments = decoder + self.decoder.moments.len();
+        let [nodes, all] = match &self.nodes {
+            NodeVectors::Encoded(encoder) => encoder.network.n_params(),
+            NodeVectors::Embedded(embeddings) => {
+                [self.n_units(), embeddings.lengths().iter().sum()]
+            }
         };
-        of_nodes + 4 * decoder as u64
+        let best = if self.best.is_some() {
+            decoder + nodes
+        } else {
+            0
+        };
+        4 * (with_moments + all + best) as u64
     }
 }

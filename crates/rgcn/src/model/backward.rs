@@ -88,7 +88,7 @@ impl Network<'_> {
                 self.input.rows = rows;
                 match &mut self.collected {
                     Some(_) if self.input.is_fixed => {}
-                    Some(collected) => collected.rows = gradients.into_vec(),
+                    Some(collected) => collected.rows = gradients,
                     None => self.input.step(&gradients, rule),
                 }
             }
@@ -239,12 +239,14 @@ impl Network<'_> {
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
         let len = reduced_len + self.layers[layer].bias.len();
-        if len == 0 || self.memory.is_dry() {
+        if len == 0 {
             return Ok(());
         }
-        let mut sum = vec![0.0; len];
-        let (of_relations, of_bias) = sum.split_at_mut(reduced_len);
-        if let Some(coefficients) = &self.layers[layer].coefficients {
+        let mut sum = self.memory.zeros(Purpose::Gradients, len);
+        let is_dry = self.memory.is_dry();
+        let (of_relations, of_bias) = sum.split_at_mut(if is_dry { 0 } else { reduced_len });
+        let coefficients = self.layers[layer].coefficients.as_ref();
+        if let Some(coefficients) = coefficients.filter(|_| !is_dry) {
             let rows = SparseRows {
                 values: &partials.rows,
                 row_len: coefficients.reduced_row(),
@@ -258,6 +260,7 @@ impl Network<'_> {
         }
         match &mut self.collected {
             Some(collected) => collected.shared[layer] = sum,
+            None if is_dry => {}
             None => self.step_layer(layer, rule, &sum),
         }
         Ok(())
@@ -286,8 +289,8 @@ impl Network<'_> {
         step: u32,
     ) -> Result<Gradients, Error> {
         self.collected = Some(Gradients {
-            rows: Vec::new(),
-            shared: vec![Vec::new(); self.layers.len()],
+            shared: vec![Array::default(); self.layers.len()],
+            ..Gradients::default()
         });
         self.backward(ranks, logits, step)?;
         Ok(self.collected.take().unwrap_or_default())
@@ -344,8 +347,9 @@ impl Network<'_> {
 impl Gradients {
     /// All of them times a factor.
     pub(crate) fn scale(&mut self, factor: f32) {
-        let values = self.shared.iter_mut().flatten().chain(&mut self.rows);
-        values.for_each(|value| *value *= factor);
+        for array in self.shared.iter_mut().chain([&mut self.rows]) {
+            array.iter_mut().for_each(|value| *value *= factor);
+        }
     }
 }
 

@@ -35,6 +35,10 @@ impl Csr {
         self.starts.len() - 1
     }
 
+    pub(crate) fn n_bytes(&self) -> u64 {
+        4 * (self.starts.len() + self.members.len()) as u64
+    }
+
     /// The positions of a group.
     pub(crate) fn members(&self, group: usize) -> &[u32] {
         &self.members[self.starts[group] as usize..self.starts[group + 1] as usize]

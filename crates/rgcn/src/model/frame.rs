@@ -16,7 +16,7 @@ use crate::layer::coefficients::RelationShape;
 use crate::layer::materialised::MaterialisedRows;
 use crate::layer::optimiser::n_moments;
 use crate::layer::plan::LayerPlan;
-use crate::memory::{Array, Bytes, Memory, Purpose};
+use crate::memory::{Array, Bytes, Held, Memory, Purpose};
 use crate::size::size;
 
 /// A rank's lists, accounts and tiles.
@@ -61,7 +61,7 @@ impl<'a> Frame<'a> {
     }
 
     /// That of a dry run, which has no lists but their bytes.
-    pub(super) fn dry(context: RankContext<'a>, tiles: Option<Tiles>) -> Frame<'a> {
+    pub(crate) fn dry(context: RankContext<'a>, tiles: Option<Tiles>) -> Frame<'a> {
         let RankContext { layout, rank, .. } = context;
         let memory = Memory::dry();
         let counts = layout.counts().iter().map(|of_layer| &of_layer[rank]);
@@ -171,10 +171,16 @@ impl<'a> RankContext<'a> {
         let mut network = Frame::dry(self, tiles).begin()?;
         let mut comm = Comm::dry_run(self.rank as u32, self.layout.n_ranks() as u32);
         let ranks = &mut RankComm::dry(&mut comm);
+        let mut best = Held::default();
         for epoch in [0, 1] {
             network.forward(ranks, Some(epoch))?;
             let gradient = network.logits_gradient();
             network.backward(ranks, gradient, epoch + 1)?;
+            drop(best);
+            best = match self.config.patience > 0 {
+                true => network.hold_params(),
+                false => Held::default(),
+            };
         }
         Ok(network)
     }
@@ -264,7 +270,7 @@ impl<'a> RankContext<'a> {
 }
 
 /// Bytes of lists, of which layers with the same messages share one copy.
-fn list_bytes(plans: &[Arc<LayerPlan>], messages: &[Arc<RankMessages>]) -> u64 {
+pub(crate) fn list_bytes(plans: &[Arc<LayerPlan>], messages: &[Arc<RankMessages>]) -> u64 {
     let is_new = |layer: &usize| {
         let earlier = &plans[..*layer];
         !earlier.iter().any(|plan| Arc::ptr_eq(plan, &plans[*layer]))

@@ -350,6 +350,18 @@ impl<'a> Layout<'a> {
         layout.plans(rank)
     }
 
+    /// Bytes of the divisors of all messages.
+    pub(crate) fn normaliser_bytes(&self) -> u64 {
+        4 * self.normalisers.len() as u64
+    }
+
+    /// Bytes of what all ranks share: the graph with its edges by source, and the divisors.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let (sources, relations, targets) = self.graph.columns();
+        let columns = 4 * (sources.len() + relations.len() + targets.len()) as u64;
+        columns + self.by_source.n_bytes() + self.normaliser_bytes()
+    }
+
     /// The plans of a rank's own sources, layer by layer.
     pub(crate) fn plans(&self, rank: usize) -> Vec<Arc<LayerPlan>> {
         let mut plans: Vec<Arc<LayerPlan>> = Vec::new();

@@ -79,9 +79,9 @@ pub(crate) struct Network<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gradients {
     /// Of the nodes' vectors.
-    pub(crate) rows: Vec<f32>,
+    pub(crate) rows: Array<f32>,
     /// Of each layer's relations, reduced, then of its bias.
-    pub(crate) shared: Vec<Vec<f32>>,
+    pub(crate) shared: Vec<Array<f32>>,
 }
 
 impl Layer {
@@ -104,6 +104,15 @@ impl Layer {
             bias: memory.zeros(Purpose::Parameters, n_bias),
             bias_moments: Moments::new(memory, Purpose::Parameters, config.optimiser, n_bias),
         }
+    }
+
+    /// Numbers of its parameters, and of these with their moments.
+    fn n_params(&self) -> [usize; 2] {
+        let relations = self.coefficients.as_ref();
+        let n_relations = relations.map_or(0, |relations| relations.params.len());
+        let n_moments = relations.map_or(0, |relations| relations.moments.len());
+        let n_params = self.bias.len() + n_relations;
+        [n_params, n_params + n_moments + self.bias_moments.len()]
     }
 }
 
@@ -256,6 +265,29 @@ impl<'a> Network<'a> {
             // The weights on the device are copies.
             Some(_) => self.memory.held().resident() + self.storage.held().total(),
         }
+    }
+
+    /// Counts a copy of this rank's trained parameters.
+    pub(crate) fn hold_params(&self) -> Held {
+        let rows = match self.input.is_fixed {
+            true => 0,
+            false => self.input.rows.len(),
+        };
+        let of_layers = self.layers.iter().map(|layer| layer.n_params()[0]);
+        let n_params = rows + of_layers.sum::<usize>();
+        self.storage.hold(Purpose::Copies, 4 * n_params as u64)
+    }
+
+    /// Numbers of the parameters of all ranks, and of these with their moments, where a row is a node's.
+    pub(crate) fn n_params(&self) -> [usize; 2] {
+        let n_nodes = self.layout.sets[0].len();
+        let n_own = self.layout.places(0, self.rank).len().max(1);
+        let (rows, moments) = (self.input.rows.len(), self.input.moments.len());
+        let of_input = [rows, rows + moments].map(|own| own / n_own * n_nodes);
+        let of_layers = self.layers.iter().map(Layer::n_params);
+        of_layers.fold(of_input, |sum, of_layer| {
+            [sum[0] + of_layer[0], sum[1] + of_layer[1]]
+        })
     }
 
     /// Refuses more bytes than the limit: the prediction was wrong.

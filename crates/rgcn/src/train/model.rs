@@ -62,6 +62,7 @@ impl<'a> Model<'a> {
     /// Keeps the parameters of now where their scores are the best.
     pub(super) fn keep_best(&mut self, scores: ValidScores) {
         if self.is_best(&scores) {
+            self.best = None;
             let params = Params::of(&mut self.network);
             self.put_best(scores, params);
         }
@@ -108,7 +109,7 @@ impl<'a> Model<'a> {
 
     /// Gives the network its best parameters, where they are kept; the epoch that they are of.
     pub(super) fn take_best(&mut self) -> u32 {
-        match &self.best {
+        match self.best.take() {
             None => self.epochs_done,
             Some(Best { epoch, params }) => {
                 params.restore(&mut self.network);

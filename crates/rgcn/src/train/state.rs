@@ -7,6 +7,7 @@ use shardgraph_storage::hash_numbers;
 
 use crate::layer::optimiser::Moments;
 use crate::layer::values::largest_magnitude;
+use crate::memory::Held;
 use crate::model::comm::RankComm;
 use crate::model::network::Network;
 use crate::{Config, Error};
@@ -164,20 +165,26 @@ fn gather_rows(values: &[f32], ranks: &mut RankComm<'_>) -> Result<Vec<f32>, Err
 }
 
 /// One rank's parameters without the optimiser's means, as they were after some epoch.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Params(Vec<Vec<f32>>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Params {
+    tensors: Vec<Vec<f32>>,
+    _held: Held,
+}
 
 impl Params {
     /// Those that a network has now.
     pub(crate) fn of(network: &mut Network<'_>) -> Params {
         let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
-        Params(params.map(|tensor| tensor.values.to_vec()).collect())
+        Params {
+            tensors: params.map(|tensor| tensor.values.to_vec()).collect(),
+            _held: network.hold_params(),
+        }
     }
 
     /// Gives them back to a network of the same layout.
     pub(crate) fn restore(&self, network: &mut Network<'_>) {
         let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
-        for (tensor, kept) in params.zip(&self.0) {
+        for (tensor, kept) in params.zip(&self.tensors) {
             tensor.values.copy_from_slice(kept);
         }
         network.input.largest = largest_magnitude(&network.input.rows);
@@ -192,7 +199,7 @@ impl Params {
     ) -> Result<(), Error> {
         let params = tensors(network).into_iter().step_by(N_OF_PARAMETER);
         let mut best = Vec::new();
-        for (tensor, kept) in params.zip(&self.0) {
+        for (tensor, kept) in params.zip(&self.tensors) {
             let whole = match tensor.is_shared_out {
                 true => gather_rows(kept, ranks)?,
                 false => kept.clone(),
@@ -283,7 +290,10 @@ impl State {
             let name = format!("{BEST}{}", tensor.name);
             best.push(self.own_part(&name, &tensor, ranks)?.to_vec());
         }
-        Ok(Some(Params(best)))
+        Ok(Some(Params {
+            tensors: best,
+            _held: network.hold_params(),
+        }))
     }
 
     /// A rank's numbers of the tensor that is called `name` here, for its place in the network.

@@ -20,7 +20,7 @@ use crate::model::naive::Naive;
 use crate::{Config, Edge};
 
 /// The default with an encoder, made small; the layers join after two epochs.
-fn small() -> LinkConfig {
+pub(super) fn small() -> LinkConfig {
     let standard = LinkConfig::with_encoder();
     let config = LinkConfig {
         width: 8,
