@@ -78,13 +78,11 @@ fn ranks_without_work_are_named() {
 const BESIDE_MIB: f64 = 12.0;
 
 /// The nodes of an epoch, the way in which messages are summed, and the partition.
-const HELD: [&str; 6] = [
+const HELD: [&str; 4] = [
     "--mode full --sums float --partition source",
     "--mode full --sums float --partition m1",
     "--mode full --sums float --partition m2",
     "--mode full --sums exact --partition source",
-    "--mode pruned --sums exact --partition source",
-    "--mode pruned --sums exact --partition source --optimiser adam",
 ];
 
 /// Rows and gradients are handed around in pieces, so that the predicted bytes are what the process holds, to 5 %; beside them the graph, as a run of the
