@@ -357,7 +357,7 @@ fn options_that_cannot_be_right_are_refused() {
             "rgcn plan ba-rel:5:2.5",
             "ba-rel:NODES:EDGES_PER_NODE:RELATIONS",
         ),
-        ("rgcn plan nothing.nt", "nothing.nt: cannot open"),
+        ("rgcn plan nothing.nt", "nothing.nt: there is no such file"),
     ] {
         let message = run(words, &[]).error(2);
         assert!(message.contains(reason), "{message}");
