@@ -1,12 +1,12 @@
 //! Properties of every baseline, and what each is better at than chance.
 
 use super::{
-    OpOrder, greedy_memory, greedy_memory_best_of, local_search, ordered, partition, random_search,
-    upward_rank, upward_rank_keys,
+    ClusterSearch, Hierarchy, OpOrder, component_placement, greedy_memory, greedy_memory_best_of,
+    local_search, ordered, partition, random_search, upward_rank, upward_rank_keys,
 };
 use crate::tests::random_problems::for_problems;
 use crate::{
-    DecoderKind, DeviceSet, Graph, GraphBuilder, ModelOptions, Objective, OpSpec, Problem,
+    DecoderKind, DeviceSet, Graph, GraphBuilder, Link, ModelOptions, Objective, OpSpec, Problem,
     Schedule, TensorSpec, lower_bounds,
 };
 use shardgraph_random::KeyedRng;
@@ -266,4 +266,62 @@ fn an_ended_search_is_a_shorter_one() {
         let fitness = ended.0.verify(problem).unwrap().outcome;
         assert_eq!(fitness.fitness(problem.objective()), looks[3].1);
     });
+}
+
+/// One component of 30 ops of 100 ns and four of 6 ops, each of rows of three.
+fn large_and_small() -> Graph {
+    let mut builder = GraphBuilder::new("large and small");
+    for n_rows in [10, 2, 2, 2, 2] {
+        let mut above: Vec<u32> = Vec::new();
+        for _ in 0..n_rows {
+            let row: Vec<u32> = (0..3).map(|_| builder.op(OpSpec::new("", 100))).collect();
+            for &op in &above {
+                builder.tensor(TensorSpec::new(op, 64, &row));
+            }
+            above = row;
+        }
+    }
+    builder.build().unwrap()
+}
+
+/// The largest component is more than a device's share, and whatever is sent takes longer than all of it.
+#[test]
+fn whole_components_are_placed_and_moved() {
+    let graph = large_and_small();
+    let link = Link {
+        bandwidth_gbs: 24.0,
+        latency_ns: 10_000,
+    };
+    for n_devices in [2, 4, 8] {
+        let devices = DeviceSet::uniform(n_devices, None).and_then(|of| of.with_link(link));
+        let (devices, options) = (
+            devices.unwrap(),
+            ModelOptions {
+                fix_largest: false,
+                ..ModelOptions::default()
+            },
+        );
+        let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
+        let hierarchy = Hierarchy::new(&problem, 1);
+        let coarsest = hierarchy.uncapped().last().unwrap();
+        let mut sizes: Vec<usize> = (0..coarsest.len() as u32)
+            .map(|c| coarsest.ops(c).len())
+            .collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [6, 6, 6, 6, 30]);
+        let placement = component_placement(&problem).unwrap();
+        let placed = value(&problem, &super::placed_list(&problem, &placement));
+        assert_eq!(placed, 3000, "{n_devices} devices");
+        let alone = vec![0; graph.n_ops()];
+        let kind = DecoderKind::TimeAware;
+        let mut search = ClusterSearch::new(&problem, &hierarchy, &alone, kind, 1);
+        (0..200).for_each(|_| search.step());
+        assert_eq!(search.best(), (0, 3000), "{n_devices} devices");
+    }
+    // Of one component nothing is to be placed apart.
+    let graph = reductions();
+    assert_eq!(
+        component_placement(&problem(&graph, 3, Objective::Runtime)),
+        None
+    );
 }
