@@ -33,8 +33,8 @@ struct Account<B> {
 /// ```
 /// use shardgraph_job::{Bytes, Memory};
 /// #[derive(Clone, Copy, Debug, Default)]
-/// struct Rows(u64);
-/// impl Bytes for Rows {
+/// struct RowBytes(u64);
+/// impl Bytes for RowBytes {
 ///     type Purpose = ();
 ///     fn of(&mut self, (): ()) -> &mut u64 {
 ///         &mut self.0
@@ -44,10 +44,10 @@ struct Account<B> {
 ///     }
 /// }
 ///
-/// fn work(memory: &Memory<Rows>) -> usize {
+/// fn work(memory: &Memory<RowBytes>) -> usize {
 ///     memory.zeros::<f32>((), 100).iter().count()
 /// }
-/// let (real, dry) = (Memory::<Rows>::default(), Memory::<Rows>::dry());
+/// let (real, dry) = (Memory::<RowBytes>::default(), Memory::<RowBytes>::dry());
 /// assert_eq!((work(&real), work(&dry)), (100, 0));
 /// assert_eq!((real.peak().total(), dry.peak().total()), (400, 400));
 /// ```

@@ -4,7 +4,7 @@ use shardgraph_costgraph::{
     Device, DeviceSet, Graph, GraphBuilder, Link, Objective, OpSpec, TensorSpec,
 };
 use shardgraph_random::KeyedRng;
-use shardgraph_regal::{Method, PlaceOptions, place, place_pipeline, total_evaluations};
+use shardgraph_regal::{PlaceOptions, place, place_pipeline, total_evaluations};
 
 /// Graphs of several components, each with branches; costs, sizes and components differ much.
 fn components(seed: u64) -> Graph {
@@ -132,43 +132,4 @@ fn more_devices_never_make_a_pipeline_worse() {
         n_better > 30,
         "{n_better} pipelines were better on more devices"
     );
-}
-
-/// One component of 30 ops of 100 ns, and four of 6 ops: whatever is sent takes longer than everything.
-///
-/// The large component is more than a device's share of the work, and no part of it may move alone.
-#[test]
-fn a_large_component_stays_whole() {
-    let mut builder = GraphBuilder::new("large and small");
-    for n_rows in [10, 2, 2, 2, 2] {
-        let mut above: Vec<u32> = Vec::new();
-        for _ in 0..n_rows {
-            let row: Vec<u32> = (0..3).map(|_| builder.op(OpSpec::new("", 100))).collect();
-            for &op in &above {
-                builder.tensor(TensorSpec::new(op, 64, &row));
-            }
-            above = row;
-        }
-    }
-    let graph = builder.build().expect("a valid graph");
-    let link = Link {
-        bandwidth_gbs: 24.0,
-        latency_ns: 10_000,
-    };
-    let options = PlaceOptions {
-        evaluations: 400,
-        ..PlaceOptions::default()
-    };
-    for n in [2, 3, 4, 8, 16] {
-        let devices = DeviceSet::uniform(n, None).and_then(|of| of.with_link(link));
-        let devices = devices.expect("devices");
-        let plan = place(&graph, &devices, &options).expect("a plan");
-        assert_eq!(plan.outcome.runtime_ns, 3000, "{n} devices");
-        let multilevel = PlaceOptions {
-            method: Method::Multilevel,
-            ..options.clone()
-        };
-        let alone = place(&graph, &devices, &multilevel).expect("a plan");
-        assert!(alone.outcome.runtime_ns > 3000);
-    }
 }
